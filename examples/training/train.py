@@ -6,6 +6,10 @@ processes gives the same numbers again, to the bit. Process 0 alone writes the c
 leaves holes for its tables between the data, and returns to them when it closes the file. After the last epoch there is none, since nothing
 would be left to compute. With --torch the gradients are PyTorch's; everything else, and the file, stays as it is. A run that is restarted compares its loss with that of the whole run, if
 this has left it in the directory.
+
+With --sharded every process writes a part of the state, as large as the others', into a file of its own, as ZeRO and FSDP do. With --keep best a
+checkpoint is written only if the loss of the samples that are not trained on is the smallest so far. The state is 2 numbers of 8 bytes for each
+parameter, the weight and its momentum; files have a little more, for the tables of HDF5 and the losses.
 """
 
 import os
@@ -26,7 +30,7 @@ TESTED = 297  # samples that are not trained on
 BATCH = 100
 RATE, MOMENTUM = 0.05, 0.9
 LEAST_ACCURACY = 0.9
-CHECKPOINT, WHOLE_RUN = "training.h5", "loss.txt"
+CHECKPOINT, SHARD, WHOLE_RUN = "training.h5", "training-{}-of-{}.h5", "loss.txt"
 
 comm = MPI.COMM_WORLD
 
@@ -43,6 +47,8 @@ def arguments():
     parser.add_argument("--checkpoints", type=int, choices=(0, 1), default=1, help="1: write one after every epoch but the last")
     parser.add_argument("--dir", default=".", help="directory of the checkpoint")
     parser.add_argument("--torch", action="store_true", help="gradients by PyTorch")
+    parser.add_argument("--sharded", action="store_true", help="every process writes its part of the state into a file of its own")
+    parser.add_argument("--keep", choices=("last", "best"), default="last", help="best: write one only if the loss of the tested samples is the smallest so far")
     parser.add_argument("--restart", action="store_true", help="go on from the checkpoint in the directory")
     given = parser.parse_args()
     if given.epochs < 1 or given.hidden < 1:
@@ -113,38 +119,80 @@ def train_epoch(epoch, gradient, weights, momenta, x, y):
     return total / len(y)
 
 
-def write_checkpoint(path, epoch, weights, momenta, losses):
-    begin = time.monotonic()
+def own_part(state):
+    """The part of the state that this process writes and reads if it is sharded."""
+    return np.array_split(state, comm.size)[comm.rank]
+
+
+def write_file(path, epoch, best, losses, arrays):
     temporary = path + ".tmp"
     with h5py.File(temporary, "w") as file:
         file.attrs["epoch"] = epoch
         file.attrs["processes"] = comm.size
+        if best is not None:
+            file.attrs["best"] = best
         file["losses"] = losses
-        for name in weights:
-            file["weights/" + name] = weights[name]
-            file["momenta/" + name] = momenta[name]
+        for name, values in arrays.items():
+            file[name] = values
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
-    os.replace(temporary, path)
-    say(f"Checkpoint {epoch} written: {os.path.getsize(path)} bytes in {time.monotonic() - begin:.6f} s (epoch {epoch})")
 
 
-def read_checkpoint(path, weights, momenta):
-    with h5py.File(path, "r") as file:
-        if file.attrs["processes"] != comm.size:
-            raise ValueError(f"of a run with {file.attrs['processes']} processes, not {comm.size}: sums would differ in their last bits")
-        for name in weights:
-            if file["weights/" + name].shape != weights[name].shape:
-                raise ValueError("of a network of another size: give the same --hidden")
-            weights[name][...] = file["weights/" + name][...]
-            momenta[name][...] = file["momenta/" + name][...]
-        return int(file.attrs["epoch"]), list(file["losses"][...])
+def write_checkpoint(paths, sharded, epoch, weights, momenta, losses, best):
+    """Writes the file of this process; none replaces an older one before all are on disk."""
+    begin = time.monotonic()
+    mine = paths[comm.rank] if sharded else paths[0]
+    if sharded:
+        state = np.concatenate([values.ravel() for of in (weights, momenta) for values in of.values()])
+        write_file(mine, epoch, best, losses, {"state": own_part(state)})
+        comm.Barrier()
+    elif comm.rank == 0:
+        arrays = {f"{kind}/{name}": of[name] for name in weights for kind, of in (("weights", weights), ("momenta", momenta))}
+        write_file(mine, epoch, best, losses, arrays)
+    if sharded or comm.rank == 0:
+        os.replace(mine + ".tmp", mine)
+    if sharded:
+        comm.Barrier()
+    if comm.rank == 0:
+        size = sum(os.path.getsize(path) for path in paths)
+        say(f"Checkpoint {epoch} written: {size} bytes in {time.monotonic() - begin:.6f} s (epoch {epoch})")
+
+
+def read_checkpoint(paths, sharded, weights, momenta):
+    """Gives the epoch, the losses, and the smallest loss of the tested samples, if the checkpoint has it."""
+    parts, heads = [], set()
+    for path in paths:
+        with h5py.File(path, "r") as file:
+            if file.attrs["processes"] != comm.size:
+                raise ValueError(f"of a run with {file.attrs['processes']} processes, not {comm.size}: sums would differ in their last bits")
+            heads.add((int(file.attrs["epoch"]), file.attrs.get("best")))
+            losses = list(file["losses"][...])
+            if sharded:
+                parts.append(file["state"][...])
+                continue
+            for name in weights:
+                if file["weights/" + name].shape != weights[name].shape:
+                    raise ValueError("of a network of another size: give the same --hidden")
+                weights[name][...] = file["weights/" + name][...]
+                momenta[name][...] = file["momenta/" + name][...]
+    if len(heads) > 1:
+        raise ValueError(f"parts of several epochs: {sorted(epoch for epoch, _ in heads)}")
+    if sharded:
+        state, at = np.concatenate(parts), 0
+        if state.size != 2 * sum(w.size for w in weights.values()):
+            raise ValueError("of a network of another size: give the same --hidden")
+        for values in (values for of in (weights, momenta) for values in of.values()):
+            values[...] = state[at : at + values.size].reshape(values.shape)
+            at += values.size
+    epoch, best = heads.pop()
+    return epoch, losses, best
 
 
 def main():
     given = arguments()
     begin = time.monotonic()
-    path = os.path.join(given.dir, CHECKPOINT)
+    names = [SHARD.format(rank, comm.size) for rank in range(comm.size)] if given.sharded else [CHECKPOINT]
+    paths = [os.path.join(given.dir, name) for name in names]
     digits = load_digits()
     x, y = digits.data / 16.0, digits.target
     weights, momenta = initial(given.hidden)
@@ -155,20 +203,32 @@ def main():
         except ImportError as error:
             say(f"ERROR: PyTorch is not there: {error}; Debian, Ubuntu: apt-get install python3-torch")
             return 3
-    epoch, losses = 0, []
+    epoch, losses, best = 0, [], None
+    parameters = sum(w.size for w in weights.values())
+    say(f"Parameters = {parameters}")
     if given.restart:
         try:
-            epoch, losses = read_checkpoint(path, weights, momenta)
+            epoch, losses, best = read_checkpoint(paths, given.sharded, weights, momenta)
         except (OSError, KeyError, ValueError) as error:
-            say(f"ERROR: cannot restart from {path}: {error}")
+            say(f"ERROR: cannot restart from {paths[0]}: {error}")
             return 3
-        say(f"Restarted from {path}: epoch {epoch}")
+        say(f"Restarted from {paths[0]}: epoch {epoch}")
     while epoch < given.epochs:
         epoch += 1
         losses.append(train_epoch(epoch, slopes, weights, momenta, x[TESTED:], y[TESTED:]))
         say(f"Epoch {epoch} loss {losses[-1]:.12f}")
-        if given.checkpoints and epoch < given.epochs and comm.rank == 0:
-            write_checkpoint(path, epoch, weights, momenta, losses)
+        if not given.checkpoints or epoch == given.epochs:
+            continue
+        if given.keep == "best":
+            p = probabilities(weights, x[:TESTED])[1]
+            tested = float(-np.log(p[np.arange(TESTED), y[:TESTED]]).mean())
+            if best is not None and tested >= best:
+                say(f"No checkpoint: loss of the tested samples {tested:.6f}, smallest {best:.6f}")
+                continue
+            best = tested
+        write_checkpoint(paths, given.sharded, epoch, weights, momenta, losses, best)
+    if given.checkpoints:
+        say(f"State of a checkpoint = {2 * 8 * parameters} bytes")
     loss, well = float(losses[-1]).hex(), True
     accuracy = float((probabilities(weights, x[:TESTED])[1].argmax(axis=1) == y[:TESTED]).mean())
     if comm.rank == 0 and given.checkpoints:

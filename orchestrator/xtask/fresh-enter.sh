@@ -10,8 +10,10 @@ mount --rbind /dev dev
 mount -t tmpfs -o mode=1777 tmpfs dev/shm
 mount -t tmpfs -o mode=755 tmpfs run
 mkdir -m 1777 run/lock
-mount --bind "$TOOLCHAIN" opt/rust
-mount -o remount,bind,ro opt/rust
+if [ -n "$TOOLCHAIN" ]; then
+    mount --bind "$TOOLCHAIN" opt/rust
+    mount -o remount,bind,ro opt/rust
+fi
 if [ -n "$TARGET" ]; then
     mount --bind "$TARGET" target
 fi

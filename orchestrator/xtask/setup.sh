@@ -13,14 +13,16 @@ is_here() {
     esac
 }
 
-# What is missing: the Debian packages in the array `packages`, their services in `units`. With `lab` also for nodes on this machine, with
-# `tests` for these and the tests.
+# What is missing: the Debian packages in the array `packages`, their services in `units`. With `compile` only what cargo needs, with `lab` also
+# for nodes on this machine, with `tests` for these and the tests.
 missing_packages() {
     packages=() units=()
     local when package what unit alternatives alternative found missing
     while read -r when package what; do
         what=${what%%#*}
         case "${1:-build}:$when" in
+        *:compile) ;;
+        compile:*) continue ;;
         *:build | lab:lab | tests:lab | tests:tests) ;;
         *) continue ;;
         esac
@@ -170,7 +172,8 @@ by_hand() {
     echo "  going on without: what needs them is skipped, and says so" >&2
 }
 
-setup_machine() {
+# Ends the script without a cargo that is new enough.
+require_cargo() {
     local oldest version
     oldest="$(sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' "${BASH_SOURCE[0]%/*}/../../Cargo.toml")"
     # where rustup puts cargo, also in a shell that has not been started anew since
@@ -184,17 +187,43 @@ setup_machine() {
         echo "error: $version is too old: get Rust 1.$oldest or newer from https://rustup.rs" >&2
         exit 1
     fi
+}
+
+# Installs what is missing, of what `missing_packages` finds with the same argument.
+install_missing() {
     missing_packages "${1:-}"
-    if [ ${#packages[@]} -gt 0 ]; then
-        echo "== missing on this machine: ${packages[*]}" >&2
-        if ! command -v apt-get >/dev/null 2>&1; then
-            by_hand "without apt-get they cannot be installed"
-        elif ! as_root true; then
-            by_hand "they can only be installed by root or with sudo"
-        elif ! install_packages; then
-            by_hand "apt-get failed: its message is above"
-        fi
+    [ ${#packages[@]} -gt 0 ] || return 0
+    echo "== missing on this machine: ${packages[*]}" >&2
+    if ! command -v apt-get >/dev/null 2>&1; then
+        by_hand "without apt-get they cannot be installed"
+    elif ! as_root true; then
+        by_hand "they can only be installed by root or with sudo"
+    elif ! install_packages; then
+        by_hand "apt-get failed: its message is above"
     fi
+}
+
+setup_machine() {
+    require_cargo
+    install_missing "${1:-}"
+}
+
+# The same for ./quickstart, while a command runs that only compiles.
+setup_machine_during() {
+    local log installing status=0
+    require_cargo
+    install_missing compile
+    missing_packages
+    # here sudo can ask for a password
+    [ ${#packages[@]} -eq 0 ] || as_root true || true
+    log="$(mktemp)"
+    install_missing >"$log" 2>&1 </dev/null &
+    installing=$!
+    "$@" || status=$?
+    wait "$installing" || true
+    ! grep -q 'going on without' "$log" || cat "$log" >&2
+    rm -f "$log"
+    return "$status"
 }
 
 # What tests need from PyPI, which takes neither root nor a compiler: it can be brought while something else is done.

@@ -1,4 +1,4 @@
-// Zoom of plots and filters of tables. All controls are made here, so that a page without scripts has none that does nothing.
+// Zoom of plots.
 const make = (name, properties, parent) => parent.appendChild(Object.assign(document.createElement(name), properties));
 
 // Round values between two ends; of what is counted, the middles of things that are 1 wide.
@@ -108,20 +108,4 @@ for (const plot of plots) {
   });
   for (const end of ["pointerup", "pointercancel"]) svg.addEventListener(end, () => { from = null; });
   svg.addEventListener("dblclick", (event) => zoom(0.5, ...place(event)));
-}
-
-for (const table of document.querySelectorAll("table")) {
-  const rows = [...table.tBodies[0].rows];
-  if (rows.length < 8) continue;
-  const tools = make("div", { className: "tools" }, document.createDocumentFragment());
-  const label = make("label", { textContent: "Filter: " }, tools);
-  const input = make("input", { type: "search", placeholder: "words of a row" }, label);
-  const shown = make("span", {}, tools);
-  shown.setAttribute("role", "status");
-  input.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
-    shown.textContent = words.length > 0 ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
-  });
-  table.closest(".scroll").before(tools);
 }

@@ -1,9 +1,9 @@
-//! The relay between a controller's connection and a spool: requests in, events out, as long as the connection lasts.
+//! The relay between a controller's connection and a spool: while the connection lasts, it stores requests and sends events.
 
 use super::{
     protocol::{Numbered, Request},
     spool::Spool,
-    wake::{Changes, GROWTH, LastChange, Pace, wait},
+    wake::{Awaited, GROWTH, LastChange, PollInterval, WakeChanges, wait},
 };
 use camino::Utf8Path;
 use cvc_core::store::{
@@ -20,40 +20,40 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Delay between checks for new events that the kernel does not tell of: those that an agent on another machine writes.
-const PACE: Pace = Pace {
+/// Interval between checks for new events that the kernel does not announce because an agent on another machine writes them.
+const POLL_INTERVAL: PollInterval = PollInterval {
     shortest: Duration::from_millis(5),
     longest: Duration::from_millis(250),
 };
-/// The same where the kernel tells of them: it may have lost one.
+/// Interval between additional checks for new events if the kernel announces them: the kernel may lose an announcement.
 const TICK: Duration = Duration::from_secs(1);
-/// Delay between touches of the file that shows that a controller is there, and between heartbeats to it.
+/// Interval between touches of the file that shows a controller's presence to the agent, and between heartbeats to the controller.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// A named request, as it comes over the connection.
+/// A request with its name, as sent over the connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Named {
-    /// Its name: each name is carried out once.
+    /// Name of the request; a request is carried out once per name.
     pub name: String,
     /// The request.
     pub request: Request,
 }
 
-/// Messages of the relay itself, between events.
+/// A message of the relay itself, sent between events.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "relay", rename_all = "kebab-case")]
 pub enum RelayMessage {
-    /// It is alive; and whether an agent is alive, if known.
+    /// A heartbeat of the relay, with the state of the agent.
     Alive {
-        /// `None` where the agent is on another machine.
+        /// Whether an agent is alive; `None` if the agent is on another machine.
         agent: Option<bool>,
         /// Time since the agent's last heartbeat, seconds.
         silent_s: f64,
-        /// Number of the last event in the spool; all that can be read were sent before.
+        /// Number of the last event in the spool. All readable events up to it were sent before this message.
         #[serde(default)]
         last: u64,
     },
-    /// A request is in the spool, and needs not be sent again.
+    /// A request was stored in the spool, and need not be sent again.
     Written {
         /// Name of the request.
         name: String,
@@ -62,25 +62,25 @@ pub enum RelayMessage {
     Refused {
         /// Name of the request.
         name: String,
-        /// Why.
+        /// The reason.
         problem: String,
     },
 }
 
-/// What a line of the relay means.
+/// The content of a line from the relay.
 #[derive(Debug)]
 pub enum RelayLine {
     /// An event of the agent.
     Event(Box<Numbered>),
     /// The relay's own message.
     Message(RelayMessage),
-    /// An event that was damaged.
+    /// A damaged event.
     Damaged,
-    /// Nothing: a banner, or a part of something.
+    /// No message, but a login banner or a fragment.
     Noise,
 }
 
-/// Reads a line of the relay.
+/// Parses a line from the relay.
 pub fn read_relay_line(line: &[u8]) -> RelayLine {
     let numbered = serde_json::from_slice::<Numbered>(line)
         .ok()
@@ -96,12 +96,12 @@ pub fn read_relay_line(line: &[u8]) -> RelayLine {
     }
 }
 
-/// Relays until standard input ends. Sends the events after number `from`, old ones first.
+/// Relays until standard input ends. Sends the events with numbers after `from`, beginning with the oldest.
 ///
 /// # Errors
-/// When the spool does not exist, or the connection is gone.
+/// The spool does not exist, or the connection is lost.
 pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), StoreError> {
-    // a byte for each request; its end is that of standard input
+    // one byte wakes the main loop for each request; the stream ends when standard input ends
     let (mut requests, asked) =
         UnixStream::pair().map_err(StoreError::io("wait for requests to", root))?;
     requests
@@ -116,28 +116,28 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
                 let Some(answer) = Relay::take(&spool, line.as_bytes()) else {
                     continue;
                 };
-                say(&answer);
-                // a full buffer wakes it as well
+                let _ = say(&answer);
+                // if the buffer is full, the main loop is already woken
                 let _ = asked.write(b".");
             }
         })
     };
-    let changes = Changes::of(root, GROWTH).filter(|_| agent_is_here);
+    let changes = WakeChanges::of(root, GROWTH).filter(|_| agent_is_here);
     let mut active = Instant::now();
     loop {
-        while relay.tell(&mut io::stdout().lock())? {
+        while relay.send_new(&mut io::stdout().lock())? == NewEvents::Sent {
             active = Instant::now();
         }
         if let Some(alive) =
             relay.beat(|spool| if agent_is_here { is_alive(spool) } else { None })?
-            && !say(&alive)
+            && say(&alive).is_err()
         {
             break;
         }
         let pause = if changes.is_some() {
             TICK
         } else {
-            PACE.delay(active.elapsed())
+            POLL_INTERVAL.delay(active.elapsed())
         };
         match wait_for_news(&mut requests, changes.as_ref(), pause)
             .map_err(StoreError::io("wait for changes in", root))?
@@ -147,28 +147,28 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
             Woken::Other => {}
         }
     }
-    // it waits for input that will never come
+    // dropped, not joined: the reader thread may wait for input that never comes
     drop(reader);
     Ok(())
 }
 
-/// Whether an agent is alive; unknown where it works on another machine with the same spool.
+/// Returns whether an agent is alive; `None` if it runs on another machine that shares the spool.
 fn is_alive(spool: &Spool) -> Option<bool> {
     let is_here = spool.agent().is_some();
     (is_here || spool.agent_elsewhere().is_none()).then_some(is_here)
 }
 
-/// A relay without its connection.
+/// A relay, independent of its connection.
 pub struct Relay {
     spool: Spool,
     follow: Follow,
     agent: LastChange,
-    /// When it sent its last heartbeat.
+    /// Time of the relay's last heartbeat; `None` before the first.
     beaten: Option<Instant>,
 }
 
 impl Relay {
-    /// A relay of a spool that sends the events after number `from`.
+    /// Creates a relay of this spool. It sends the events with numbers after `from`.
     pub fn new(root: &Utf8Path, from: u64) -> Self {
         let follow = Follow {
             offset: 0,
@@ -185,7 +185,7 @@ impl Relay {
         }
     }
 
-    /// Puts a request into a spool. Returns the answer; `None` if the line is no request.
+    /// Stores the request in this line in the spool. Returns the answer; `None` if the line is not a request.
     pub fn take(spool: &Spool, line: &[u8]) -> Option<RelayMessage> {
         let Named { name, request } = serde_json::from_slice(line).ok()?;
         Some(match spool.ask(&name, &request) {
@@ -197,22 +197,22 @@ impl Relay {
         })
     }
 
-    /// Sends new events. Returns whether there were any.
+    /// Sends the next part of the new events.
     ///
     /// # Errors
-    /// When they cannot be read or sent.
-    pub fn tell(&mut self, to: &mut impl Write) -> Result<bool, StoreError> {
+    /// The events cannot be read or sent.
+    pub fn send_new(&mut self, to: &mut impl Write) -> Result<NewEvents, StoreError> {
         let path = self.spool.events();
         self.follow
-            .tell(&path, to)
-            .map_err(StoreError::io("tell", &path))
+            .send_new(&path, to)
+            .map_err(StoreError::io("send", &path))
     }
 
-    /// Shows the agent that a controller is there, if it is time to. Returns the heartbeat for the controller then; `is_alive` tells
-    /// whether the agent is, if that can be known.
+    /// Touches the file that shows the controller's presence to the agent, if due, and then returns the heartbeat for the controller. `is_alive` is
+    /// the state of the agent, if known.
     ///
     /// # Errors
-    /// When the spool cannot be written.
+    /// The spool cannot be written.
     pub fn beat(
         &mut self,
         is_alive: impl FnOnce(&Spool) -> Option<bool>,
@@ -242,27 +242,33 @@ impl Relay {
     }
 }
 
+/// Whether unsent events existed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewEvents {
+    /// Some existed, and at least a part of them was sent.
+    Sent,
+    /// There were none.
+    None,
+}
+
 /// Why a wait ended.
 enum Woken {
     /// Standard input has ended.
     Closed,
-    /// There was a request.
+    /// A request arrived.
     Asked,
-    /// Something changed, or the time is over.
+    /// The event file changed, or the time is over.
     Other,
 }
 
-/// Waits for a request, a change or the end of standard input, at most this long.
+/// Waits until a request arrives, the event file changes, standard input ends, or `pause` is over.
 fn wait_for_news(
     requests: &mut UnixStream,
-    changes: Option<&Changes>,
+    changes: Option<&WakeChanges>,
     pause: Duration,
 ) -> io::Result<Woken> {
-    if !wait(
-        requests,
-        changes,
-        PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX),
-    )? {
+    let limit = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
+    if wait(requests, changes, limit)? == Awaited::Change {
         return Ok(Woken::Other);
     }
     match requests.read(&mut [0; 512]) {
@@ -273,47 +279,46 @@ fn wait_for_news(
     }
 }
 
-/// Writes a line to the controller. Returns whether that succeeded.
-fn say<T: Serialize>(what: &T) -> bool {
-    let Ok(mut line) = serde_json::to_vec(what) else {
-        return true;
-    };
+/// Writes a message to the controller, as one line of JSON.
+fn say<T: Serialize>(what: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     let mut out = io::stdout().lock();
-    out.write_all(&line).and_then(|()| out.flush()).is_ok()
+    out.write_all(&line)?;
+    out.flush()
 }
 
-/// Reads a growing file by whole lines. Those that are damaged are left out: their numbers tell that they are missing.
+/// Reads complete lines of a growing event file. Damaged lines are skipped; gaps in the numbers of events show where.
 struct Follow {
     offset: u64,
-    /// Events up to this one are not wanted.
+    /// Events with numbers up to this one are skipped.
     from: u64,
-    /// Number of the last event, and how many lines behind it are damaged.
+    /// Number of the last event, and the number of damaged lines after it.
     seen: u64,
     damaged: u64,
     partial: Vec<u8>,
 }
 
 impl Follow {
-    /// Number of the last event, also if its line is damaged.
+    /// Returns the number of the last event, even if its line is damaged.
     fn last(&self) -> u64 {
         self.seen.saturating_add(self.damaged)
     }
 
-    /// Tells what is new. Returns whether anything was.
-    fn tell(&mut self, path: &Utf8Path, out: &mut impl Write) -> io::Result<bool> {
+    /// Sends the next part of the new lines.
+    fn send_new(&mut self, path: &Utf8Path, out: &mut impl Write) -> io::Result<NewEvents> {
         let length = match std::fs::metadata(path) {
             Ok(metadata) => metadata.len(),
-            // the agent has not started
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            // the agent has not started yet
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(NewEvents::None),
             Err(e) => return Err(e),
         };
         if length < self.offset {
-            // a new agent has cut off a line that was torn, of which the beginning was read: from the beginning
+            // a new agent has truncated an incomplete line that was partly read here: restart from the beginning
             (self.offset, self.partial, self.damaged) = (0, Vec::new(), 0);
         }
         if length <= self.offset {
-            return Ok(false);
+            return Ok(NewEvents::None);
         }
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(self.offset))?;
@@ -347,6 +352,6 @@ impl Follow {
         }
         out.flush()?;
         self.partial = partial[whole..].to_vec();
-        Ok(true)
+        Ok(NewEvents::Sent)
     }
 }

@@ -1,4 +1,4 @@
-//! The attempts of an agent that are under way.
+//! The running attempts of an agent.
 
 use super::{
     error::AgentError,
@@ -23,16 +23,16 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// An attempt under way.
+/// A running attempt.
 struct UnderWay {
     dispatch: u32,
-    /// Whether no attempt had ended before it began, so that it had the whole job.
+    /// Whether the attempt had the whole time of the agent's job: it began before any other attempt of the agent had ended.
     had_whole_job: bool,
     nodes: Vec<String>,
     stop_request: watch::Sender<StopRequest>,
 }
 
-/// Something new of an attempt.
+/// A report of a running attempt, or its end.
 pub(super) enum AttemptNews {
     Reported(RunId, AttemptEvent),
     Ended(EndedAttempt),
@@ -44,13 +44,13 @@ pub(super) struct EndedAttempt {
     pub(super) result: AttemptResult,
 }
 
-/// The attempts under way.
+/// All running attempts.
 pub(super) struct Attempts {
     under_way: BTreeMap<RunId, UnderWay>,
     tasks: JoinSet<(Box<Task>, Result<AttemptResult, RunError>)>,
     reports: mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
     reporter: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
-    /// Whether an attempt has ended here.
+    /// Whether an attempt has ended in this agent.
     has_ended_one: bool,
 }
 
@@ -74,24 +74,24 @@ impl Attempts {
         !self.tasks.is_empty()
     }
 
-    /// The dispatch of a run that is under way.
+    /// Returns the dispatch of a run's running attempt; `None` if none is running.
     pub(super) fn dispatch(&self, run: &RunId) -> Option<u32> {
         Some(self.under_way.get(run)?.dispatch)
     }
 
-    /// The nodes in use.
+    /// Returns the nodes of the running attempts.
     pub(super) fn nodes(&self) -> BTreeSet<&String> {
         self.under_way.values().flat_map(|u| &u.nodes).collect()
     }
 
-    /// Cuts off the attempt at a run, if it is under way.
+    /// Cuts off the running attempt of a run, if there is one.
     pub(super) fn stop(&self, run: &RunId) {
         if let Some(under_way) = self.under_way.get(run) {
             under_way.stop_request.send_replace(StopRequest::StopNow);
         }
     }
 
-    /// Cuts off all attempts. Returns the runs that had the whole job.
+    /// Cuts off all attempts. Returns the runs that had the whole time of the job.
     pub(super) fn stop_all(&self) -> BTreeSet<RunId> {
         self.under_way.keys().for_each(|run| self.stop(run));
         let had_whole_job = self.under_way.iter().filter(|(_, u)| u.had_whole_job);
@@ -134,8 +134,8 @@ impl Attempts {
         self.tasks.spawn(attempt.instrument(span));
     }
 
-    /// Waits for the next news, for ever if nothing is under way. May be dropped and called again. Before the end of an attempt is handled,
-    /// [`take_report`](Self::take_report) must be emptied.
+    /// Waits for the next report or end of an attempt; forever if no attempt is running. Its future can be dropped, and the method called again.
+    /// Before the end of an attempt is handled, all its reports must be taken with [`take_report`](Self::take_report).
     pub(super) async fn next(&mut self) -> Result<AttemptNews, AgentError> {
         tokio::select! {
             biased;
@@ -143,7 +143,7 @@ impl Attempts {
             Some(ended) = self.tasks.join_next() => {
                 let (task, result) = ended.map_err(|e| AgentError::Unable(format!("internal error (please report): {e}")))?;
                 let result = result.unwrap_or_else(|error| AttemptResult::Failed {
-                    // its directory could not be written, which is its failure
+                    // the attempt's directory could not be written, which fails the run
                     cause: Cause::Store,
                     detail: error.to_string(),
                 });
@@ -152,12 +152,12 @@ impl Attempts {
         }
     }
 
-    /// A report that has arrived.
+    /// Returns a report that has arrived; `None` if there is none.
     pub(super) fn take_report(&mut self) -> Option<(RunId, AttemptEvent)> {
         self.reports.try_recv().ok()
     }
 
-    /// Translates a report to an event; `None` if its attempt has ended.
+    /// Converts a report to an event; `None` if its attempt has ended.
     pub(super) fn event_of(&self, run: RunId, report: AttemptEvent) -> Option<Event> {
         let dispatch = self.dispatch(&run)?;
         Some(match report {
@@ -169,14 +169,14 @@ impl Attempts {
         })
     }
 
-    /// Notes that an attempt has ended.
+    /// Records that an attempt has ended.
     pub(super) fn note_ended(&mut self, run: &RunId) {
         self.under_way.remove(run);
         self.has_ended_one = true;
     }
 }
 
-/// Puts what the agent has logged since then into the directory of a run, where the controller fetches it from.
+/// Copies the part of the agent's log after offset `before` into a run's directory, from which the controller fetches it.
 fn keep_log(log: &Utf8Path, before: u64, run: &Utf8Path) {
     let copy = || -> std::io::Result<()> {
         let mut from = File::open(log)?;
@@ -185,7 +185,7 @@ fn keep_log(log: &Utf8Path, before: u64, run: &Utf8Path) {
         Ok(())
     };
     if let Err(error) = copy() {
-        // a run is as whole without it
+        // a run is complete without this log
         tracing::warn!(%error, %run, "the log of the run cannot be kept");
     }
 }

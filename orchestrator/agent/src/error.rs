@@ -5,35 +5,35 @@ use cvc_core::store::StoreError;
 use cvc_engine::crew::CrewError;
 use std::{io, time::Duration};
 
-/// The reason why an agent could not work, which is in the event log as well.
+/// The reason why an agent could not work. The event log has the same reason.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The spool.
+    /// The spool cannot be used.
     #[error(transparent)]
     Spool(#[from] StoreError),
-    /// Something that it needs failed.
+    /// Something that the agent needs has failed.
     #[error("{0}")]
     Unable(String),
 }
 
-/// Why something was not copied to a node.
+/// Why a file was not copied to a node.
 #[derive(Debug, thiserror::Error)]
 pub enum SpreadError {
-    /// It cannot be read on this machine.
+    /// The file cannot be read on this machine.
     #[error("cannot read it here: {0}")]
     Read(io::Error),
-    /// A program that copies did not start.
+    /// A program for copying did not start.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Which program.
+        /// The program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The node did not take it, in its own words.
+    /// The node rejected the file, with this message.
     #[error("{0}")]
     Refused(String),
-    /// It was still being copied at the limit.
+    /// The copying was not complete at this time limit.
     #[error("it took more than {} s", .0.as_secs())]
     Slow(Duration),
 }
@@ -41,23 +41,23 @@ pub enum SpreadError {
 /// The reason why an agent cannot make its site ready.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadyError {
-    /// The controller is of another version.
+    /// The controller has another version of cvc.
     #[error(
-        "the controller speaks protocol {controller}, and the agent {agent}: use the same version of cvc"
+        "the controller uses protocol {controller}, but the agent uses {agent}: install the same version of cvc on both"
     )]
     Protocol {
-        /// The controller's protocol.
+        /// Protocol version of the controller.
         controller: u32,
-        /// This agent's.
+        /// Protocol version of this agent.
         agent: u32,
     },
-    /// A signal ended the agent meanwhile.
+    /// A signal ended the agent before its site was ready.
     #[error("it was ended by a signal")]
     Terminated,
-    /// The spool.
+    /// The spool cannot be used.
     #[error(transparent)]
     Spool(#[from] StoreError),
-    /// The nodes.
+    /// The nodes cannot be set up.
     #[error(transparent)]
     Crew(#[from] CrewError),
     /// The site does not match the orders.
@@ -66,11 +66,11 @@ pub enum ReadyError {
     /// A file or directory could not be copied to a node.
     #[error("{node}: cannot copy {path} there: {problem}")]
     Spread {
-        /// Which node.
+        /// The node.
         node: String,
-        /// What was to be copied.
+        /// The path to copy.
         path: Utf8PathBuf,
-        /// Why it was not.
+        /// The reason.
         #[source]
         problem: SpreadError,
     },

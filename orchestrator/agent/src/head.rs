@@ -1,4 +1,4 @@
-//! What an agent needs of the machine that it works on, and of the nodes: a cluster has it, and a simulation can.
+//! What an agent requires of its machine and its nodes, as traits: a cluster implements them, and so can a simulation.
 
 use super::{
     error::{AgentError, ReadyError},
@@ -6,7 +6,7 @@ use super::{
     protocol::{Event, Orders},
     ready::get_ready,
     spool::{EventLog, Spool},
-    spot_interruption::{NodeNotice, Watch},
+    spot_interruption::{NodeNotice, SpotWatch},
     wake::{ARRIVALS, Arrivals},
 };
 use async_trait::async_trait;
@@ -17,7 +17,9 @@ use cvc_core::stop::StopSignal;
 use cvc_core::store::{OutcomeFile, StoreError};
 use cvc_engine::attempt::{
     AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name, recover_run,
+    remove_kept,
 };
+use cvc_engine::crew::Leaving;
 use cvc_os::proc::ProcessId;
 use parking_lot::Mutex;
 use std::{
@@ -31,28 +33,29 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Nodes that do not answer, with the reason.
+/// Nodes that do not answer, each with the reason.
 pub type LostNodes = BTreeMap<String, String>;
 
-/// The machine that an agent works on.
+/// The machine on which an agent runs.
 #[async_trait]
 pub trait Head: Send + Sync {
     /// Returns the agent's own process.
     ///
     /// # Errors
-    /// When the system does not list it.
+    /// The system does not list the process.
     fn process(&self) -> Result<ProcessId, AgentError>;
 
-    /// Returns what is notified when the agent is to end.
+    /// Returns a notification that is triggered when a signal asks the agent to end.
     ///
     /// # Errors
-    /// When signals cannot be waited for.
+    /// Signals cannot be waited for.
     fn terminated(&self) -> Result<Arc<Notify>, AgentError>;
 
-    /// Watches for requests that arrive in a spool.
+    /// Returns a watch for requests that arrive in a spool.
     fn arrivals(&self, spool: &Spool) -> Arrivals;
 
-    /// Gathers the nodes. Returns them with the event that reports them. `takes_over` tells that another agent had them before.
+    /// Sets up the nodes. Returns the nodes, and the event that reports them to the controller. `takes_over` means that an earlier agent used these
+    /// nodes.
     ///
     /// # Errors
     /// The reason why the agent cannot work.
@@ -64,11 +67,11 @@ pub trait Head: Send + Sync {
         log: &mut EventLog,
     ) -> Result<(Arc<dyn Workplace>, Event), ReadyError>;
 
-    /// Ends what an agent that was killed left of an attempt on this machine, where no nodes can be gathered to do so. The nodes themselves
-    /// end what nobody asks for any more.
+    /// Ends the processes that a killed agent's attempt left on this machine. Called if no nodes can be set up. The killed agent's sentinels on the
+    /// other nodes end their processes themselves, because their connection is closed.
     ///
     /// # Errors
-    /// When its directory cannot be read or removed.
+    /// The attempt's directory cannot be read or removed.
     fn end_leftovers(
         &self,
         spool: &Spool,
@@ -78,25 +81,34 @@ pub trait Head: Send + Sync {
     ) -> Result<(), StoreError>;
 }
 
-/// The nodes of an agent, and attempts on them.
+/// The nodes of an agent, on which it carries out attempts.
 #[async_trait]
 pub trait Workplace: Send + Sync {
-    /// Returns the names of all nodes, lost ones included.
+    /// Returns the names of all nodes, including lost ones.
     fn nodes(&self) -> Vec<String>;
 
     /// Returns the name of the node on which the agent works.
     fn head(&self) -> &str;
 
-    /// Returns the lost nodes, as they change.
+    /// Returns a receiver of the currently lost nodes.
     fn lost(&self) -> watch::Receiver<LostNodes>;
 
-    /// Returns the next thing that the cloud announced about a node, if it has.
+    /// Returns the cloud's next notice about a node; `None` if there is none.
     fn notice(&self) -> Option<NodeNotice>;
 
-    /// Carries out an attempt: see [`Executor`](cvc_engine::attempt::Executor).
+    /// Notifies the running attempts that a node will be reclaimed.
+    fn announce(&self, _node: &str, _leaving: Leaving) {}
+
+    /// Removes the notice about a node.
+    fn forget_notice(&self, _node: &str) {}
+
+    /// Treats a node as lost, and ends its processes.
+    fn take(&self, _node: &str) {}
+
+    /// Carries out an attempt; see [`Executor`](cvc_engine::attempt::Executor).
     ///
     /// # Errors
-    /// When its directory cannot be written.
+    /// The attempt's directory cannot be written.
     async fn attempt(
         &self,
         task: &Task,
@@ -104,29 +116,29 @@ pub trait Workplace: Send + Sync {
         reporter: &AttemptReporter,
     ) -> Result<AttemptResult, RunError>;
 
-    /// Ends what an earlier agent left of an attempt. Returns its outcome if it was complete; otherwise nothing of it stays.
+    /// Ends what an earlier agent's attempt left running. Returns the outcome if the attempt was complete; otherwise removes its files.
     ///
     /// # Errors
-    /// When its directory cannot be read or removed.
+    /// The attempt's directory cannot be read or removed.
     async fn recover(
         &self,
         task: &Task,
         shepherd: Option<ProcessId>,
     ) -> Result<Option<OutcomeFile>, StoreError>;
 
-    /// Tries to reach these lost nodes again, and removes what was left on those that are back.
+    /// Tries to reach these lost nodes again, and removes the directories whose removal was deferred from the nodes that are back.
     async fn bring_back(&self, wanted: BTreeSet<String>);
 
-    /// Removes the campaign's directories on the other nodes. Returns what could not be removed.
+    /// Removes the campaign's directories on the other nodes. Returns a message for each that could not be removed.
     async fn clear(&self) -> Vec<String>;
 
-    /// Lets all nodes go.
+    /// Releases all nodes.
     async fn close(&self);
 }
 
-/// This machine, as the head of a cluster.
+/// This machine as the head node of a cluster.
 pub(super) struct ThisHead {
-    /// `cvc-node`.
+    /// Path of `cvc-node`.
     pub program: Utf8PathBuf,
 }
 
@@ -140,10 +152,10 @@ impl Head for ThisHead {
         let mut terminate = signal(SignalKind::terminate())
             .map_err(|e| AgentError::Unable(format!("cannot wait for signals: {e}")))?;
         let terminated = Arc::new(Notify::new());
-        let tell = Arc::clone(&terminated);
+        let notify = Arc::clone(&terminated);
         tokio::spawn(async move {
             while terminate.recv().await.is_some() {
-                tell.notify_one();
+                notify.notify_one();
             }
         });
         Ok(terminated)
@@ -192,16 +204,16 @@ impl Head for ThisHead {
     }
 }
 
-/// Real nodes, each with a sentinel.
+/// Real nodes, each with its sentinel.
 struct OnNodes {
     executor: LocalExecutor,
     spool: Spool,
-    /// Directories of storage areas.
+    /// Directories of the storage areas, by area.
     areas: BTreeMap<String, Utf8PathBuf>,
-    /// Whether the other nodes see the spool, as far as any was there to be asked.
+    /// Whether the other nodes share the spool; `None` if no node has answered.
     spool_kind: Option<StorageKind>,
-    /// Watches for nodes that the cloud reclaims: from the first question on.
-    watch: Mutex<Option<Watch>>,
+    /// Watches for nodes that the cloud reclaims; created at the first query.
+    watch: Mutex<Option<SpotWatch>>,
 }
 
 #[async_trait]
@@ -227,9 +239,21 @@ impl Workplace for OnNodes {
         let ec2 = self.executor.site.context.site.ec2.as_ref()?;
         let mut watch = self.watch.lock();
         if watch.is_none() {
-            *watch = Watch::begin(&self.executor.nodes, ec2.instances.market);
+            *watch = SpotWatch::begin(&self.executor.nodes, ec2.instances.market);
         }
         watch.as_mut()?.next()
+    }
+
+    fn announce(&self, node: &str, leaving: Leaving) {
+        self.executor.nodes.crew.note_leaving(node, leaving);
+    }
+
+    fn forget_notice(&self, node: &str) {
+        self.executor.nodes.crew.forget_leaving(node);
+    }
+
+    fn take(&self, node: &str) {
+        self.executor.nodes.crew.lose(node, "taken, as rehearsed");
     }
 
     async fn attempt(
@@ -256,14 +280,20 @@ impl Workplace for OnNodes {
             .await;
     }
 
-    /// On this node the controller removes them, or they are the same.
+    /// Only on the other nodes: the directories of this node are removed by the controller, or are shared with the other nodes.
     async fn clear(&self) -> Vec<String> {
+        let (kept, of_kept) = match remove_kept(&self.executor.dir) {
+            Ok(kept) => (kept, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let of_kept =
+            of_kept.map(|error| format!("the campaign was not removed completely: {error}"));
         let nodes = &self.executor.nodes;
         let others = nodes.others();
         if others.is_empty() {
-            return Vec::new();
+            return of_kept.into_iter().collect();
         }
-        let mut dirs: Vec<PathBuf> = Vec::new();
+        let mut dirs: Vec<PathBuf> = kept;
         let spool_kind = match self.spool_kind {
             Some(kind) => Some(kind),
             None => nodes::storage_kind(nodes, self.spool.root()).await.ok(),
@@ -287,7 +317,8 @@ impl Workplace for OnNodes {
         removed
             .into_iter()
             .filter_map(|(_, removed)| removed.err())
-            .map(|e| format!("not everything of the campaign is removed: {e}"))
+            .map(|e| format!("the campaign was not removed completely: {e}"))
+            .chain(of_kept)
             .collect()
     }
 

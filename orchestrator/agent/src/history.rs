@@ -1,4 +1,4 @@
-//! What earlier agents of a spool did, folded from their events.
+//! History of a spool's earlier agents, derived from their events.
 
 use super::{
     head::{Head, ThisHead},
@@ -7,24 +7,25 @@ use super::{
 };
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
+use cvc_engine::attempt::remove_kept;
 use cvc_os::proc::ProcessId;
 use std::{
     collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
-/// Time limit for an agent that ends to be gone.
+/// Time limit for a closing agent to disappear.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the agents before this one did.
+/// History of the spool's earlier agents.
 #[derive(Default)]
 pub(super) struct History {
-    /// Attempts whose end was reported.
+    /// Dispatches of attempts whose end was reported.
     ended: HashSet<DispatchId>,
     shepherds: HashMap<DispatchId, ProcessId>,
-    /// Whether the last one that had nodes was killed, so that its attempts without an end may live on.
+    /// Whether the last agent with nodes was killed, so that its unfinished attempts may still be running.
     pub(super) has_left_something: bool,
-    /// Whether one of them had nodes.
+    /// Whether any earlier agent had nodes.
     pub(super) had_nodes: bool,
 }
 
@@ -43,7 +44,7 @@ impl History {
                     history.has_left_something = true;
                     history.had_nodes = true;
                 }
-                // it cut off its own attempts: requests without an end came later and are for this agent
+                // the agent cut off its own attempts: requests without an end arrived later, and are for this agent
                 Event::Closed { .. } => history.has_left_something = false,
                 Event::Began { .. }
                 | Event::Note { .. }
@@ -58,7 +59,7 @@ impl History {
         history
     }
 
-    /// The requests of attempts whose end was reported.
+    /// Returns the names of the requests for attempts whose end was reported.
     pub(super) fn ended_requests(&self) -> impl Iterator<Item = String> {
         self.ended.iter().map(DispatchId::request_name)
     }
@@ -67,8 +68,8 @@ impl History {
         self.shepherds.get(id).copied()
     }
 
-    /// Ends what is left of attempts without an end on this machine, without reporting it: those whose directory is whole are reported when
-    /// they are asked for.
+    /// Ends processes of unfinished attempts on this machine, without reporting the attempts. An attempt whose directory is complete is reported when
+    /// it is requested again.
     pub(super) fn end_leftovers(
         &self,
         head: &dyn Head,
@@ -79,7 +80,7 @@ impl History {
             return Ok(());
         }
         for name in spool.names()? {
-            // a request that cannot be read was never carried out
+            // an unreadable request was never carried out
             let Ok(Request::Run(task)) = spool.request(&name) else {
                 continue;
             };
@@ -92,10 +93,10 @@ impl History {
     }
 }
 
-/// Ends what agents that were killed left of their attempts on this machine.
+/// Ends processes that killed agents' attempts left on this machine.
 ///
 /// # Errors
-/// When an agent works in the spool, or what is left cannot be ended.
+/// An agent works in the spool, or the processes cannot be ended.
 pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
     let spool = Spool::at(root);
     if !root.exists() {
@@ -104,7 +105,7 @@ pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
     if let Some(host) = spool.agent_elsewhere() {
         return Err(spool.not_here(&host));
     }
-    // an agent that has just said that it ends may still be there
+    // an agent that has announced its end may still be running for a moment
     let begun = Instant::now();
     let _lock = loop {
         match spool.lock() {
@@ -122,5 +123,6 @@ pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
     let head = ThisHead {
         program: orders.program.clone(),
     };
-    History::from_events(old).end_leftovers(&head, &spool, &orders)
+    History::from_events(old).end_leftovers(&head, &spool, &orders)?;
+    remove_kept(&spool.campaign()).map(drop)
 }

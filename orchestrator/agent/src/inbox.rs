@@ -1,7 +1,7 @@
-//! The requests in a spool, and how far each is handled.
+//! The requests in a spool, and their state of handling.
 
 use super::{
-    patience::{Patience, is_missing},
+    error_tolerance::{ErrorTolerance, is_missing},
     protocol::{DispatchId, Request},
     spool::Spool,
 };
@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-/// How far a request is handled.
+/// State of handling of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handling {
-    /// Its attempt is under way. It stays in the spool: an agent after this one reads it.
+    /// The request's attempt is running. The request stays in the spool, so that a later agent reads it.
     UnderWay,
-    /// It was carried out; one of this name is a repetition.
+    /// The request was carried out. Another request of the same name is a repetition.
     Done,
 }
 
@@ -24,33 +24,33 @@ enum Handling {
 pub(super) struct Inbox {
     pub(super) spool: Spool,
     handled: HashMap<String, Handling>,
-    /// Time for which what cannot be read is read again.
+    /// Time during which reading an unreadable file is retried.
     limit: Duration,
-    listing: Patience,
+    listing: ErrorTolerance,
     /// Requests that could not be read yet.
-    unread: HashMap<String, Patience>,
+    unread: HashMap<String, ErrorTolerance>,
 }
 
 /// The result of reading a request.
-pub(super) enum Reading {
+pub(super) enum InboxReading {
     Whole(Box<Request>),
-    /// It cannot be read at the moment.
+    /// The request cannot be read at the moment.
     Later,
-    /// It is no longer there.
+    /// The request no longer exists.
     Gone,
-    /// It cannot be read at all, and is out of the way.
+    /// The request can never be read, and was moved to another directory.
     Unreadable {
         note: String,
-        /// The attempt that it requested, if that was not begun.
+        /// The dispatch of the attempt that was requested, if the attempt has not begun.
         lost: Option<DispatchId>,
     },
 }
 
-/// A listed request.
+/// A listed request that needs attention.
 pub(super) enum Listed {
-    /// It was not handled before.
+    /// The request was not handled before.
     New,
-    /// It is requested once more after its end, of which the report may have been damaged.
+    /// The request was carried out, and is requested again: the report of its end may have been damaged.
     Repeated,
 }
 
@@ -60,17 +60,17 @@ impl Inbox {
             spool,
             handled: HashMap::new(),
             limit,
-            listing: Patience::of(limit),
+            listing: ErrorTolerance::of(limit),
             unread: HashMap::new(),
         }
     }
 
-    /// Lists requests that need attention; `None` while they cannot be listed.
+    /// Lists the requests that need attention; `None` while they cannot be listed.
     pub(super) fn list(&mut self) -> Result<Option<BTreeSet<String>>, StoreError> {
-        self.listing.bear(self.spool.names())
+        self.listing.tolerate(self.spool.names())
     }
 
-    /// Classifies a listed request; `None` if its attempt is under way.
+    /// Classifies a listed request; `None` if its attempt is running.
     pub(super) fn classify(&self, name: &str) -> Option<Listed> {
         match self.handled.get(name) {
             None => Some(Listed::New),
@@ -83,12 +83,12 @@ impl Inbox {
         self.handled.contains_key(name)
     }
 
-    /// Notes that a request is carried out, or is being so.
+    /// Records that a request is being or has been carried out.
     pub(super) fn note_done(&mut self, name: String) {
         self.handled.insert(name, Handling::Done);
     }
 
-    /// Notes that an attempt begins.
+    /// Records that an attempt begins.
     pub(super) fn note_begun(&mut self, id: &DispatchId) {
         self.handled.insert(id.request_name(), Handling::UnderWay);
     }
@@ -101,43 +101,43 @@ impl Inbox {
         self.spool.drop_request(name);
     }
 
-    /// Reads a request. One that cannot be read blocks no other: it is put aside.
-    pub(super) fn read(&mut self, name: &str) -> Reading {
+    /// Reads a request. A permanently unreadable request is moved to another directory, so that it does not block others.
+    pub(super) fn read(&mut self, name: &str) -> InboxReading {
         let limit = self.limit;
         let read = match self.spool.request(name) {
-            // no second attempt makes it whole
+            // reading again would not help
             Err(error @ StoreError::Damaged { .. }) => Err(error),
             read => self
                 .unread
                 .entry(name.to_owned())
-                .or_insert_with(|| Patience::of(limit))
-                .bear(read),
+                .or_insert_with(|| ErrorTolerance::of(limit))
+                .tolerate(read),
         };
         if !matches!(read, Ok(None)) {
             self.unread.remove(name);
         }
         match read {
-            Ok(None) => Reading::Later,
-            Ok(Some(request)) => Reading::Whole(Box::new(request)),
-            Err(error) if is_missing(&error) => Reading::Gone,
+            Ok(None) => InboxReading::Later,
+            Ok(Some(request)) => InboxReading::Whole(Box::new(request)),
+            Err(error) if is_missing(&error) => InboxReading::Gone,
             Err(error) => self.put_aside(name, &error),
         }
     }
 
-    fn put_aside(&mut self, name: &str, error: &StoreError) -> Reading {
+    fn put_aside(&mut self, name: &str, error: &StoreError) -> InboxReading {
         let was_handled = self.is_handled(name);
         let note = match self.spool.put_request_aside(name) {
-            Ok(to) => format!("a request cannot be read, and was put aside as {to}: {error}"),
+            Ok(to) => format!("a request cannot be read, and was moved to {to}: {error}"),
             Err(refused) => {
                 self.note_done(name.to_owned());
-                format!("a request cannot be read ({error}), nor put aside: {refused}")
+                format!("a request can neither be read ({error}) nor moved: {refused}")
             }
         };
         let lost = DispatchId::from_request_name(name).filter(|_| !was_handled);
-        Reading::Unreadable { note, lost }
+        InboxReading::Unreadable { note, lost }
     }
 
-    /// Whether a later attempt at the same run is among these requests.
+    /// Returns whether these requests include a later dispatch of the same run.
     pub(super) fn has_later(requests: &BTreeSet<String>, id: &DispatchId) -> bool {
         requests
             .iter()

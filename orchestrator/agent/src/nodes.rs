@@ -1,4 +1,4 @@
-//! Gathers the nodes of a site: a sentinel on each, their facts, and the storage areas that they share.
+//! Sets up the nodes of a site: starts a sentinel on each, queries facts about them, and determines which storage areas they share.
 
 use super::{
     error::{ReadyError, SpreadError},
@@ -12,7 +12,7 @@ use cvc_core::paths;
 use cvc_core::units::counted;
 use cvc_engine::{
     attempt::{Node, Nodes, SOON},
-    crew::{self, Crew, CrewError, Member, Settings},
+    crew::{self, Crew, CrewError, CrewSettings, Member},
     host::{output_within, tool},
     transport::Transport,
 };
@@ -26,25 +26,25 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// Time limit for nodes to see a file that another one writes, which they may see late.
+/// Time limit for nodes to see a file that another node has written; shared storage may show it late.
 const SEEN_LIMIT: Duration = Duration::from_secs(3);
-/// Delay between checks.
+/// Delay between checks for the file.
 const SEEN_TICK: Duration = Duration::from_millis(500);
 
 /// Time limit for copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
 
-/// How cvc itself reaches a node.
+/// A node, and how cvc itself reaches it.
 #[derive(Clone, Debug)]
 pub(super) struct NodeAccess {
     pub node: Node,
-    /// The command prefix that reaches it; `None` for this machine.
+    /// Command prefix that runs a command on the node; `None` for this machine.
     pub argv: Option<Vec<String>>,
 }
 
-/// ssh's options for long connections between this machine and a node.
+/// Returns the ssh command, with options for long connections, from this machine to a node.
 fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
-    // heartbeats notice silence, and a busy node is silent for long: this only ends what would stay forever
+    // heartbeats detect a lost node, and a busy node may be silent for long: this only ends connections that would otherwise never end
     let interval = (lost_after_s / 3.0).ceil().max(1.0);
     let mut argv: Vec<String> = [
         "ssh",
@@ -71,7 +71,8 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
     argv
 }
 
-/// Returns all nodes, this machine first, and the names of the nodes of mappings in their order.
+/// Returns three values: all nodes, with this machine first; the transport of ranks; and the names of the nodes in the order in which mappings use
+/// them.
 fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<String>), ReadyError> {
     let me = paths::host_name().unwrap_or_default();
     let node = |name: &str, among: &str| Node {
@@ -138,7 +139,7 @@ fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<Stri
     Ok((accesses, Transport::Slurm(slurm.launcher), names))
 }
 
-/// Starts the sentinels and asks the nodes for their facts. All nodes must answer, unless `may_lack` allows lost ones.
+/// Starts the sentinels and queries facts about the nodes. Fails if a node does not answer, unless `may_lack` is set: the node then counts as lost.
 pub(super) async fn gather(
     orders: &Orders,
     cluster: &Cluster,
@@ -147,9 +148,9 @@ pub(super) async fn gather(
 ) -> Result<(Nodes, Vec<NodeAccess>), ReadyError> {
     let (mut accesses, transport, order) = list_nodes(cluster)?;
     note(format!("sentinels on {}", counted(accesses.len(), "node")));
-    let settings = Settings {
+    let settings = CrewSettings {
         lost_after_s: cluster.lost_after_s,
-        ..Settings::default()
+        ..CrewSettings::default()
     };
     let (crew, mut failed) = Crew::start_some(
         accesses
@@ -165,7 +166,7 @@ pub(super) async fn gather(
         .map(|f| f.host.clone())
         .collect();
     if !without.is_empty() {
-        // the program is not there yet: copy it and try once more
+        // the program is missing on this node: copy it, and try once more
         for access in accesses.iter().filter(|w| without.contains(&w.node.name)) {
             note(format!("cvc-node to {}", access.node.name));
             spread_file(access, &orders.program).await?;
@@ -219,9 +220,9 @@ pub(super) async fn gather(
     ))
 }
 
-/// The sentinel of a node.
+/// Returns the crew member for a node.
 fn member(access: &NodeAccess, program: &Utf8Path, transport: &Transport) -> Member {
-    // srun passes the environment on, ssh does not: what a node says is read here, and it may speak another language
+    // messages of a node are parsed here, so they must be in English: srun passes this process's environment on, ssh does not
     let english: &[&str] = match transport {
         Transport::Ssh => &["env", "LC_ALL=C"],
         _ => &[],
@@ -237,7 +238,7 @@ fn member(access: &NodeAccess, program: &Utf8Path, transport: &Transport) -> Mem
     }
 }
 
-/// Asks nodes which instances of a cloud they are.
+/// Queries the cloud instances of nodes.
 async fn ask_instances(
     crew: &Crew,
     names: &[&str],
@@ -249,7 +250,7 @@ async fn ask_instances(
         .into_iter()
         .filter_map(|(node, answer)| match answer {
             Ok(facts) => Some((node, facts)),
-            // a measurement without its machine is better than none
+            // a measurement on an unknown machine is better than none
             Err(error) => {
                 note(format!("cannot ask {node} for its instance: {error}"));
                 None
@@ -277,7 +278,8 @@ pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<
     through(access, &script, input.into()).await.map_err(failed)
 }
 
-/// Copies a directory of this machine to the same path on a node. Each file is replaced at once: ranks of another site may use them there.
+/// Copies a directory of this machine to the same path on a node. Each file is replaced atomically, because ranks of another site may use the
+/// directory.
 pub(super) async fn spread_directory(
     access: &NodeAccess,
     directory: &Utf8Path,
@@ -317,7 +319,7 @@ fn quoted(path: &Utf8Path) -> String {
     cvc_engine::render::shell_quote(path.as_str())
 }
 
-/// Runs a script on a node; nothing is done on this machine, which has the files already.
+/// Runs a script on a node. Does nothing for this machine, which already has the files.
 async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), SpreadError> {
     let Some((program, args)) = access.argv.as_ref().and_then(|argv| argv.split_first()) else {
         return Ok(());
@@ -343,7 +345,7 @@ async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), 
     }
 }
 
-/// A directory that was made for a check; removed again on drop if it is empty.
+/// A directory that was created for a check. Dropping this value removes the directory if it is empty.
 struct Made(Option<Utf8PathBuf>);
 
 impl Drop for Made {
@@ -354,8 +356,8 @@ impl Drop for Made {
     }
 }
 
-/// Finds out whether a storage area is shared by all nodes or local to each. An error names the nodes that see this machine's files and
-/// those that do not.
+/// Determines whether a storage area is shared by all nodes or local to each. If only some nodes share it, the error names the nodes that see this
+/// machine's files and the nodes that do not.
 pub(super) async fn storage_kind(
     nodes: &Nodes,
     directory: &Utf8Path,
@@ -364,7 +366,7 @@ pub(super) async fn storage_kind(
     if others.is_empty() {
         return Ok(StorageKind::NodeLocal);
     }
-    // dropped after the file in it
+    // dropped after the temporary file in it
     let _made = Made((!directory.exists()).then(|| directory.to_owned()));
     std::fs::create_dir_all(directory).map_err(|e| {
         ReadyError::Storage(format!(
@@ -374,7 +376,7 @@ pub(super) async fn storage_kind(
     let begin = Instant::now();
     let see = loop {
         let see = seeing(nodes, &others, directory).await?;
-        // no other node will ever see a disk of this machine
+        // if this is a local disk of this machine, no other node will ever see it: do not wait
         if see.len() == others.len()
             || begin.elapsed() > SEEN_LIMIT
             || (see.is_empty() && on_own_disk(nodes, directory).await)
@@ -383,6 +385,15 @@ pub(super) async fn storage_kind(
         }
         tokio::time::sleep(SEEN_TICK).await;
     };
+    kind_by(directory, &others, &see)
+}
+
+/// Returns the kind of a storage area. `see` lists the other nodes that see this machine's files in it.
+fn kind_by(
+    directory: &Utf8Path,
+    others: &[&str],
+    see: &[String],
+) -> Result<StorageKind, ReadyError> {
     if see.is_empty() {
         Ok(StorageKind::NodeLocal)
     } else if see.len() == others.len() {
@@ -401,7 +412,7 @@ pub(super) async fn storage_kind(
     }
 }
 
-/// Whether a directory lies on a file system that only one machine can have mounted.
+/// Returns whether a directory is on a file system that only one machine can mount.
 async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
     const OWN: [&str; 8] = [
         "tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs",
@@ -424,8 +435,8 @@ async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
         .is_some_and(|s| OWN.contains(&s.place.file_system.as_str()))
 }
 
-/// Finds the nodes that see a new file in a directory of this machine. The name is unique, because file systems cache directories and even
-/// missing entries.
+/// Creates a file in a directory of this machine, and returns the other nodes that see it. The file's name is unique, because file systems cache
+/// directories and even missing entries.
 async fn seeing(
     nodes: &Nodes,
     others: &[&str],
@@ -447,7 +458,7 @@ async fn seeing(
         .collect())
 }
 
-/// Asks the nodes again for their facts, and for the file systems of these directories.
+/// Queries the nodes again for their facts, and for the file systems of these directories.
 pub(super) async fn ask_places(
     nodes: &mut Nodes,
     directories: impl Iterator<Item = &Utf8PathBuf>,
@@ -461,7 +472,7 @@ pub(super) async fn ask_places(
     Ok(())
 }
 
-/// Finds the nodes that this machine cannot reach by ssh in the way of MPI launchers, with the reasons.
+/// Returns the nodes that this machine cannot reach by ssh in the way MPI launchers do, with the reasons.
 pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
     let others = nodes.others();
     let mut asking = JoinSet::new();
@@ -498,9 +509,9 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
     problems
 }
 
-/// The directories of a site's storage areas.
+/// Returns the directories of a site's storage areas, by area.
 pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
-    // as runs see them: relative ones are below the spool
+    // as runs see them: relative paths start at the spool
     let areas = orders.context.site.storage.iter();
     areas
         .map(|(name, area)| {
@@ -514,7 +525,7 @@ pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8Pa
         .collect()
 }
 
-/// Finds the nodes that lack these files of this machine or have different ones. Those of `only_there` may be different.
+/// Returns the nodes on which one of these files of this machine is missing or different. Files in `only_there` must exist, but may be different.
 pub(super) async fn differing(
     nodes: &Nodes,
     files: &[Utf8PathBuf],
@@ -561,8 +572,22 @@ mod tests {
         },
     };
 
+    #[test]
+    fn storage_that_only_some_nodes_see_is_neither_shared_nor_local() {
+        let (directory, others) = (Utf8Path::new("/data"), ["n2", "n3"]);
+        let kind = |see: &[&str]| {
+            let see: Vec<String> = see.iter().map(|node| (*node).to_owned()).collect();
+            kind_by(directory, &others, &see)
+        };
+        assert!(matches!(kind(&[]), Ok(StorageKind::NodeLocal)));
+        assert!(matches!(kind(&["n2", "n3"]), Ok(StorageKind::Shared)));
+        let error = kind(&["n3"]).expect_err("not with all").to_string();
+        let expected = "/data is shared with n3 but not with n2: mount it there";
+        assert!(error.contains(expected), "{error}");
+    }
+
     #[tokio::test]
-    async fn what_another_site_uses_is_never_missing_while_it_is_copied_again() {
+    async fn files_that_another_site_uses_are_never_missing_while_copied_again() {
         let dir = tempfile::tempdir().expect("a directory");
         let kernels = Utf8PathBuf::from_path_buf(dir.path().join("the kernels")).expect("UTF-8");
         fs::create_dir_all(kernels.join("src")).expect("makes");
@@ -574,7 +599,7 @@ mod tests {
                 among: "n1".into(),
                 hostname: String::new(),
             },
-            // this machine again, at the same path
+            // this machine a second time, at the same path
             argv: Some(vec!["env".into()]),
         };
         let done = Arc::new(AtomicBool::new(false));

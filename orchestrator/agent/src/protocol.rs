@@ -5,31 +5,34 @@ use cvc_core::ids::{PointId, RunId};
 use cvc_core::outcome::Outcome;
 use cvc_core::point::PlannedPoint;
 use cvc_core::store::OutcomeFile;
-use cvc_engine::attempt::{AttemptResult, Found, SiteContext, Task};
+use cvc_engine::attempt::{AttemptResult, FoundComponents, SiteContext, Task};
 use cvc_os::proc::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Version of the protocol; a spool of another version is refused.
-pub const PROTOCOL: u32 = 3;
+/// Version of the protocol. A spool with another version is refused.
+pub const PROTOCOL: u32 = 8;
 
-/// The orders of an agent.
+/// Value of [`Event::NodeLeaving`]'s `action` for a rehearsed notice.
+pub const REHEARSED: &str = "rehearsed";
+
+/// What a controller gives an agent before its first run: the content of `orders.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
     /// [`PROTOCOL`] of the controller.
     pub protocol: u32,
     /// The context of the runs.
     pub context: SiteContext,
-    /// The points of this site; the agent reports which of them can run.
+    /// The points that are assigned to this site; the agent reports which of them can run.
     pub points: Vec<PlannedPoint>,
     /// Path of `cvc-node` on the nodes.
     pub program: Utf8PathBuf,
-    /// Time without a controller and without a run under way after which the agent ends, seconds.
+    /// Idle time, without a controller and without a run, after which the agent ends, seconds.
     #[serde(deserialize_with = "duration_s")]
     pub idle_s: f64,
 }
 
-/// Reads a number of seconds that is a duration.
+/// Deserializes a number of seconds. Fails if the number is not a valid duration, for example negative.
 fn duration_s<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let seconds = f64::deserialize(deserializer)?;
     let expected =
@@ -39,46 +42,56 @@ fn duration_s<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, 
         .map(|_| seconds)
 }
 
-/// A request of a controller. Requests have names, and each name is carried out once.
+/// A request of a controller. Each request has a name, and is carried out once per name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
     /// Carry out one attempt.
     Run(Box<Task>),
-    /// Cut an attempt off: nothing of it remains.
+    /// End the run's attempt immediately, and remove its files.
     Stop {
-        /// Which run.
+        /// The run.
         run: RunId,
     },
     /// The controller has fetched this attempt: remove its directory.
     Forget {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Its dispatch.
+        /// Number of the dispatch.
         dispatch: u32,
-        /// Attempt.
+        /// Number of the attempt.
         attempt: u32,
     },
-    /// Report once more how attempts ended, if they have: events were damaged.
+    /// Repeat the events that reported the ends of these attempts, because the controller received damaged events. Attempts that are still running
+    /// are skipped.
     Report {
-        /// Which attempts.
+        /// The attempts.
         of: Vec<AwaitedAttempt>,
+    },
+    /// Rehearse that a cloud announces the reclaim of a node.
+    Announce {
+        /// The node.
+        node: String,
+        /// Time until the node is reclaimed, seconds.
+        notice_s: f64,
+        /// Who takes the node away at that time. If true, the agent ends the processes on the node and treats the node as lost for a while.
+        is_taken_by_agent: bool,
     },
     /// Cut off running attempts, end everything on all nodes, and exit.
     Close,
 }
 
-/// One handing over of a run to an agent.
+/// One dispatch of a run: the controller gives the run to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DispatchId {
-    /// Which run.
+    /// The run.
     pub run: RunId,
     /// Number of the dispatch.
     pub dispatch: u32,
 }
 
 impl DispatchId {
-    /// Returns the dispatch that a task belongs to.
+    /// Returns the dispatch of a task.
     pub fn of_task(task: &Task) -> Self {
         Self {
             run: task.planned.id.clone(),
@@ -86,12 +99,12 @@ impl DispatchId {
         }
     }
 
-    /// Returns the name of the request for it.
+    /// Returns the name of the dispatch's request.
     pub fn request_name(&self) -> String {
         format!("run-{}-{}", self.run, self.dispatch)
     }
 
-    /// Parses the name of a request; `None` if it requests no attempt.
+    /// Parses the name of a request; `None` if the request is not for an attempt.
     pub(super) fn from_request_name(name: &str) -> Option<Self> {
         let (run, dispatch) = name.strip_prefix("run-")?.rsplit_once('-')?;
         Some(Self {
@@ -101,13 +114,13 @@ impl DispatchId {
     }
 }
 
-/// An attempt whose end a controller waits for.
+/// An attempt whose end the controller waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitedAttempt {
-    /// Its dispatch.
+    /// Dispatch of the attempt.
     #[serde(flatten)]
     pub id: DispatchId,
-    /// Attempt.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
@@ -125,110 +138,110 @@ impl AwaitedAttempt {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// An agent starts: what earlier ones reported about themselves no longer holds.
+    /// An agent starts. Facts that earlier agents reported about themselves are no longer valid.
     Began {
-        /// Number of the last event before this one; 0 if there is none, or in a log of an earlier version.
+        /// Number of the last readable event before this event; 0 if there is none, or if an earlier version of cvc wrote this event.
         #[serde(default)]
         after: u64,
     },
-    /// A preparation step: one line for people.
+    /// A preparation step begins: one line of display text.
     Note {
-        /// What it does.
+        /// Text of the line.
         what: String,
     },
-    /// It takes runs.
+    /// The agent accepts runs.
     Ready {
-        /// Nodes that answer, in the order of mappings.
+        /// Nodes that answer, in the order in which mappings use them.
         nodes: Vec<String>,
-        /// Cores of the smallest of them.
+        /// Smallest number of cores of any of these nodes.
         cores: u32,
-        /// Points that cannot run here, with the reason.
+        /// Points that cannot run here, each with the reason.
         obstacles: BTreeMap<PointId, String>,
         /// The installed software, to compare with the lock file.
-        found: Found,
+        found: FoundComponents,
     },
-    /// It cannot work.
+    /// The agent cannot work.
     Unable {
-        /// Why, and how to fix it.
+        /// The reason, and how to fix it.
         reason: String,
     },
     /// An attempt has begun.
     Started {
-        /// Its dispatch.
+        /// Dispatch of the attempt.
         #[serde(flatten)]
         id: DispatchId,
-        /// Its shepherd on the head.
+        /// The attempt's shepherd, a process on the head node.
         #[serde(flatten)]
         shepherd: ProcessId,
     },
-    /// What a run does now.
+    /// A run has entered a stage.
     Stage {
-        /// Which run.
+        /// The run.
         run: RunId,
         /// The stage.
         stage: String,
     },
-    /// An attempt has ended; its directory is whole.
+    /// An attempt has ended, and its directory is complete.
     Finished {
-        /// Its dispatch.
+        /// Dispatch of the attempt.
         #[serde(flatten)]
         id: DispatchId,
-        /// How it ended, as in its directory.
+        /// How the attempt ended, as in the outcome file of its directory.
         #[serde(flatten)]
         file: OutcomeFile,
     },
-    /// An attempt was cut off on request; nothing of it is left.
+    /// An attempt was cut off on request, and nothing of it is left.
     Interrupted {
-        /// Its dispatch.
+        /// Dispatch of the attempt.
         #[serde(flatten)]
         id: DispatchId,
     },
-    /// An attempt was lost with an earlier agent, or this one is being ended; it does not count.
+    /// An attempt was lost because its agent has ended or is ending. The attempt is not counted.
     Lost {
-        /// Its dispatch.
+        /// Dispatch of the attempt.
         #[serde(flatten)]
         id: DispatchId,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The agent's job reached its time limit, and the run had had the whole job.
+        /// Whether the agent's Slurm job reached its time limit although the run had the whole job's time.
         time_limit: bool,
     },
-    /// A node is silent, and takes no runs until it answers again.
+    /// A node does not answer, and gets no runs until it answers again.
     NodeLost {
-        /// Which node.
+        /// The node.
         node: String,
         /// The reason.
         reason: String,
     },
-    /// The cloud is about to reclaim a node: it takes no more runs, and its present run goes on until it or the node ends.
+    /// The cloud is about to reclaim a node. The node gets no more runs; its current run continues until the run or the node ends.
     NodeLeaving {
-        /// Which node.
+        /// The node.
         node: String,
-        /// When; `None` if the cloud's notice has no readable time.
+        /// Time of the reclaim; `None` if the cloud's notice has no readable time.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         leaves_at: Option<jiff::Timestamp>,
-        /// The cloud's action: `terminate`, `stop`, `hibernate`.
+        /// The cloud's action: `terminate`, `stop` or `hibernate`; [`REHEARSED`] in a rehearsal.
         action: String,
     },
-    /// A lost node is back.
+    /// A lost node answers again.
     NodeBack {
-        /// Which node.
+        /// The node.
         node: String,
     },
-    /// The agent is about to end: it cuts off running attempts.
+    /// The agent is about to end, and cuts off running attempts.
     Closing {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The agent ends and has left nothing running.
     Closed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Event {
-    /// Reports how an attempt ended.
+    /// Returns the event that reports the end of an attempt.
     pub(super) fn end_of(attempt: AwaitedAttempt, result: AttemptResult) -> Self {
         let AwaitedAttempt { id, attempt } = attempt;
         match result {
@@ -247,6 +260,7 @@ impl Event {
                     records: None,
                     wall_s: 0.0,
                     manifest: None,
+                    kept: None,
                 },
             },
         }
@@ -256,11 +270,11 @@ impl Event {
 /// A line of `events.jsonl`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Numbered {
-    /// From 1, without gaps but for those in front of [`Began`](Event::Began).
+    /// Number of the event, from 1, without gaps except in front of [`Began`](Event::Began).
     pub seq: u64,
-    /// When, by the head's clock.
+    /// Time of the event, by the head node's clock.
     pub at: jiff::Timestamp,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -293,7 +307,7 @@ mod tests {
             action: "terminate".into(),
         };
         let line = serde_json::to_string(&Numbered { seq: 1, at, event }).expect("JSON");
-        // an event's fields are at the same level as those of its line
+        // an event's fields are at the same level as `seq` and `at`
         let read: Numbered = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
         assert!(
             matches!(read.event, Event::NodeLeaving { leaves_at: Some(l), .. } if l == at),

@@ -1,4 +1,4 @@
-//! Everything before an agent's first run: gathers the nodes, classifies storage areas, finds software, and checks which points can run.
+//! Everything before an agent's first run: sets up the nodes, determines the kind of storage areas, finds software, and checks which points can run.
 
 use super::{
     error::ReadyError,
@@ -12,8 +12,8 @@ use cvc_core::ids::PointId;
 use cvc_core::point::{PlannedPoint, Point};
 use cvc_engine::{
     attempt::{
-        Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext,
-        Steps,
+        FoundComponents, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds,
+        SiteContext, Steps, UsedFileSystem,
     },
     ckpt::checkpointer,
     transport::Transport,
@@ -23,19 +23,19 @@ use std::{
     sync::Arc,
 };
 
-/// An agent that can take runs.
+/// An agent that can accept runs.
 pub(super) struct ReadyAgent {
     pub executor: LocalExecutor,
     /// The event that reports nodes and software.
     pub ready: Event,
-    /// Whether the other nodes see the spool, if there are any.
+    /// Whether the other nodes share the spool; `None` without other nodes.
     pub spool_kind: Option<StorageKind>,
 }
 
-/// Gathers the nodes and checks what they can run.
+/// Sets up the nodes, and checks which points they can run.
 ///
 /// # Errors
-/// When nodes cannot be gathered or asked, or the event log cannot be written.
+/// The nodes cannot be set up or queried, or the event log cannot be written.
 pub(super) async fn get_ready(
     spool: &Spool,
     orders: &Orders,
@@ -57,13 +57,15 @@ pub(super) async fn get_ready(
     context.base = spool.root().to_owned();
     let areas = nodes::areas(orders, spool.root());
     nodes::ask_places(&mut gathered, areas.values()).await?;
-    let spool_found = nodes::storage_kind(&gathered, spool.root())
-        .await
-        .map_err(|e| e.to_string());
+    let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
     let area_problems =
         find_area_kinds(&mut context, &gathered, areas, spool.root(), &spool_found).await;
     let spool_kind = spool_found.ok().filter(|_| !gathered.others().is_empty());
-    let readiness = Readiness::for_points(&context.apps, orders.points.iter().map(|p| &p.point));
+    let readiness = Readiness::for_points(
+        &context.apps,
+        &context.trace,
+        orders.points.iter().map(|p| &p.point),
+    );
     let mut site = ReadySite::ask(Arc::new(context), readiness, |what| noted.push(what)).await;
     write_notes(&mut noted, log)?;
     let smallest = gathered
@@ -87,7 +89,7 @@ pub(super) async fn get_ready(
         nodes: names,
         cores: site.cores,
         obstacles,
-        found: Found::of(&site),
+        found: FoundComponents::of(&site),
     };
     let executor = LocalExecutor {
         site: Arc::new(site),
@@ -104,48 +106,81 @@ pub(super) async fn get_ready(
     })
 }
 
-/// Logs the notes so far as events.
+/// Writes the collected notes as events, and clears them.
 fn write_notes(noted: &mut Vec<String>, log: &mut EventLog) -> Result<(), ReadyError> {
     noted
         .drain(..)
         .try_for_each(|what| Ok(log.write(Event::Note { what })?))
 }
 
-/// Finds out which storage areas all nodes see, and completes the context where the user did not say. Returns the problem of each of the
-/// others.
+/// Determines which storage areas all nodes share, and stores that in the context where the campaign file does not specify it. Returns the problem of
+/// each unusable area.
 async fn find_area_kinds(
     context: &mut SiteContext,
     nodes: &Nodes,
     areas: BTreeMap<String, Utf8PathBuf>,
     spool: &Utf8Path,
-    spool_found: &Result<StorageKind, String>,
+    spool_found: &Result<StorageKind, ReadyError>,
 ) -> BTreeMap<String, String> {
     let mut problems = BTreeMap::new();
     let alone = nodes.others().is_empty();
     for (name, directory) in areas {
+        let asked;
         let found = if directory == spool {
-            spool_found.clone()
+            spool_found
         } else {
-            nodes::storage_kind(nodes, &directory)
-                .await
-                .map_err(|e| e.to_string())
+            asked = nodes::storage_kind(nodes, &directory).await;
+            &asked
         };
         let Some(area) = context.site.storage.get_mut(&name) else {
             continue;
         };
-        let problem = match found {
-            Err(problem) => Some(problem),
-            Ok(found) if !alone && found != area.kind => {
-                correct_kind(area, found, &name, &directory)
+        let of_file_system = file_system_problem(area, &name, &directory, nodes).await;
+        let problem = match (of_file_system, found) {
+            // this problem explains the difference between the nodes
+            (Some(problem), _) => Some(problem),
+            (None, Err(problem)) => Some(problem.to_string()),
+            (None, Ok(found)) if !alone && *found != area.kind => {
+                correct_kind(area, *found, &name, &directory)
             }
-            Ok(_) => None,
+            (None, Ok(_)) => None,
         };
         problems.extend(problem.map(|problem| (name, problem)));
     }
     problems
 }
 
-/// Records the kind of a storage area; an area whose path the user gave must be of the declared kind.
+/// Returns the problem of a file system that cvc has deployed: a node has mounted another file system, or servers are missing. `None` if there is no
+/// problem.
+async fn file_system_problem(
+    area: &StorageArea,
+    name: &str,
+    directory: &Utf8Path,
+    nodes: &Nodes,
+) -> Option<String> {
+    let deployed = area.deploy.as_ref()?.file_system;
+    let others = nodes.facts.iter().filter_map(|(node, facts)| {
+        let mut places = facts.places.iter();
+        let place = places.find(|place| place.path == directory)?;
+        let is_it = deployed.is_mounted_as(&place.file_system, &place.source)
+            && place.mount_point == directory;
+        (!is_it).then(|| format!("{node} has {} there", place.file_system))
+    });
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        return Some(format!(
+            "storage area {name} ({directory}) is {}, but {}: deploy it with `cvc install`",
+            deployed.title(),
+            others.join(", ")
+        ));
+    }
+    let file_system = UsedFileSystem::from_area(name, area, &nodes.facts)?;
+    let problem = file_system.server_problem(&nodes.crew).await?;
+    Some(format!("{problem}; `cvc install` starts it again"))
+}
+
+/// Stores the detected kind of a storage area if cvc has chosen its path. If the user has chosen the path, returns the problem that the detected kind
+/// differs from the declared kind. Call this only if the two kinds differ.
 fn correct_kind(
     area: &mut StorageArea,
     found: StorageKind,
@@ -157,7 +192,7 @@ fn correct_kind(
         return None;
     }
     let (called, is) = match area.kind {
-        StorageKind::Shared => ("shared", "each node sees files of its own there"),
+        StorageKind::Shared => ("shared", "each node sees its own files there"),
         StorageKind::NodeLocal => ("node-local", "all nodes see the same files there"),
     };
     Some(format!(
@@ -165,7 +200,7 @@ fn correct_kind(
     ))
 }
 
-/// Copies the kernels that were compiled here to the nodes that do not see them.
+/// Copies the kernels compiled here to the nodes that do not share them.
 async fn spread_kernels(
     nodes: &Nodes,
     accesses: &[NodeAccess],
@@ -195,7 +230,7 @@ async fn spread_kernels(
     Ok(())
 }
 
-/// Finds the points that cannot run here, with the reason: something is missing on this machine or differs between nodes.
+/// Returns the points that cannot run here, with the reasons: software is missing on this machine, or differs between nodes.
 async fn obstacles(
     site: &ReadySite,
     nodes: &Nodes,
@@ -205,7 +240,7 @@ async fn obstacles(
     let mut obstacles = BTreeMap::new();
     let mut needed: Vec<(PointId, Vec<Utf8PathBuf>)> = Vec::new();
     let mut files: BTreeSet<Utf8PathBuf> = BTreeSet::new();
-    // what one version of them writes, every other one reads
+    // any version can read the files of any other version
     let mut compressors: BTreeSet<Utf8PathBuf> = BTreeSet::new();
     for PlannedPoint { id, point, .. } in points {
         if let Some(reason) = site
@@ -246,8 +281,8 @@ async fn obstacles(
     Ok(obstacles)
 }
 
-/// Finds points under DMTCP on several nodes of a Slurm job whose nodes do not reach each other by ssh: what srun starts belongs to Slurm
-/// and cannot be restarted.
+/// Returns the points under DMTCP on several nodes that cannot run in a Slurm job because the nodes do not reach each other by ssh. Processes that
+/// srun starts belong to Slurm, and cannot be restarted.
 async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
     let by_ssh = |p: &PlannedPoint| {
         checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh
@@ -261,8 +296,8 @@ async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<
         return BTreeMap::new();
     }
     let reason = format!(
-        "under DMTCP the ranks of other nodes are started by ssh, not by srun, and from {} that does not work: {}; let the nodes of a job reach \
-         each other by ssh (keys, pam_slurm_adopt), or keep to one node",
+        "DMTCP starts ranks on other nodes by ssh, not by srun, and ssh from {} does not work: {}; allow ssh between the nodes of a job (keys, \
+         pam_slurm_adopt), or use one node",
         nodes.head.name,
         problems.join("; ")
     );
@@ -273,7 +308,7 @@ async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<
         .collect()
 }
 
-/// Programs that every node must have for a point.
+/// Returns the programs that every node must have for a point.
 fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     let mut files = Vec::new();
     if let Some(app) = site.context.apps.get(&point.app)
@@ -292,7 +327,7 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     files
 }
 
-/// The program that compresses images of a point, if there is one.
+/// Returns the program that compresses a point's images; `None` without compression.
 fn compressor(point: &Point) -> Option<Utf8PathBuf> {
     checkpointer(point.checkpointer)
         .compressor(point.compression)
@@ -300,7 +335,8 @@ fn compressor(point: &Point) -> Option<Utf8PathBuf> {
         .flatten()
 }
 
-/// Why a point cannot run where nodes lack programs or have other ones. What compresses images is a package of the system, which cvc does not install.
+/// Describes why a point cannot run if programs are missing on nodes or are different there. The compressor of images is a system package, which cvc
+/// does not install.
 fn not_equal(
     wrong: &[(&Utf8PathBuf, &Vec<(String, &'static str)>)],
     compressors: &BTreeSet<Utf8PathBuf>,
@@ -308,7 +344,7 @@ fn not_equal(
     let (lacking, different): (Vec<_>, Vec<_>) = wrong
         .iter()
         .partition(|(file, _)| compressors.contains(*file));
-    let mut told: Vec<String> = different
+    let mut problems: Vec<String> = different
         .iter()
         .map(|(file, nodes)| {
             let nodes: Vec<String> = nodes
@@ -318,10 +354,10 @@ fn not_equal(
             format!("{file} is not the same on all nodes: {}", nodes.join(", "))
         })
         .collect();
-    if let Some(last) = told.last_mut() {
+    if let Some(last) = problems.last_mut() {
         last.push_str("; `cvc install` makes nodes equal");
     }
-    told.extend(lacking.iter().map(|(file, nodes)| {
+    problems.extend(lacking.iter().map(|(file, nodes)| {
         let nodes: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
         format!(
             "{file}, which compresses images, is not on {}: install the package {} there",
@@ -329,7 +365,7 @@ fn not_equal(
             file.file_name().unwrap_or_default()
         )
     }));
-    told.join("; ")
+    problems.join("; ")
 }
 
 #[cfg(test)]
@@ -337,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_compresses_images_is_a_package_and_what_differs_is_installed_by_cvc() {
+    fn compressors_of_images_are_packages_and_differing_files_are_installed_by_cvc() {
         let (program, pigz) = (
             Utf8PathBuf::from("/a/bt"),
             Utf8PathBuf::from("/usr/bin/pigz"),

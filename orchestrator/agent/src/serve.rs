@@ -1,15 +1,15 @@
-//! The agent's main loop: takes requests, carries out attempts, reports events, watches its nodes, and ends when it is no longer needed.
+//! The agent's main loop: reads requests, carries out attempts, reports events and watches nodes, until the agent is no longer needed.
 
 use super::{
     attempts::{AttemptNews, Attempts, EndedAttempt},
     error::{AgentError, ReadyError},
     head::{Head, ThisHead, Workplace},
     history::History,
-    inbox::{Inbox, Listed, Reading},
+    inbox::{Inbox, InboxReading, Listed},
     node_watch::NodeWatch,
     protocol::{AwaitedAttempt, Event, Orders, PROTOCOL, Request},
-    spool::{EventLog, Spool},
-    wake::{Arrivals, LastChange, Pace},
+    spool::{EventLog, HeldEvents, Spool},
+    wake::{Arrivals, LastChange, PollInterval},
 };
 use camino::Utf8Path;
 use cvc_core::campaign::{SlurmSettings, WARNING_S};
@@ -26,19 +26,20 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// Delay between checks for requests that the kernel does not announce: those that another machine writes.
-const PACE: Pace = Pace {
+/// Delay between checks for requests that the kernel does not announce because another machine writes them.
+const POLL_INTERVAL: PollInterval = PollInterval {
     shortest: Duration::from_millis(10),
     longest: Duration::from_millis(500),
 };
-/// Delay between looks at everything else, and at requests where the kernel announces them: it may have lost one.
+/// Delay between checks of everything else. It also applies to requests that the kernel announces, because the kernel may lose an announcement.
 const TICK: Duration = Duration::from_secs(1);
 /// Delay between heartbeats.
 const BEAT: Duration = Duration::from_secs(3);
-/// Time limit of runs that are cut off: with all that follows, less than a controller waits for an agent that it closes.
+/// Time limit for ending all running attempts when the agent ends. It is shorter than the time for which a controller waits for an agent that it
+/// closes.
 const CUT_LIMIT: Duration = Duration::from_secs(20);
 
-/// Time of the next poll of everything without a notification. Events do not put it off.
+/// Time of the next poll of everything that has no notification. Notifications in between do not postpone the poll.
 struct NextLook(Instant);
 
 impl NextLook {
@@ -46,14 +47,14 @@ impl NextLook {
         Self(Instant::now() + pause)
     }
 
-    /// The time, which is sooner if the agent polls more often by now.
+    /// Returns the time of the next poll. If it is more than `pause` from now, sets it to `pause` from now, because the agent now polls more often.
     fn within(&mut self, pause: Duration) -> Instant {
         self.0 = self.0.min(Instant::now() + pause);
         self.0
     }
 }
 
-/// Why an agent ends as it should.
+/// Why an agent ends without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Closed,
@@ -65,30 +66,30 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Closed => "the controller closed it",
-            Self::Idle => "no controller came for a long time",
+            Self::Idle => "no controller has connected for a long time",
             Self::Terminated => "it was ended by a signal",
         })
     }
 }
 
-/// Whether the agent continues.
+/// Whether the agent continues, or the reason for its end.
 type Flow = ControlFlow<Ending>;
 
-/// Works in a spool until it is closed, is no longer needed, or a signal ends it.
+/// Runs an agent in a spool until a controller closes it, it has been idle for too long, or a signal ends it.
 ///
 /// # Errors
-/// When the spool cannot be used, another agent works in it, or the nodes cannot be gathered.
+/// The spool cannot be used, another agent works in it, or no nodes can be set up.
 pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
-    // an error means that it already leads a session
+    // this fails only if the process already leads a session
     let _ = nix::unistd::setsid();
     let program = program.to_owned();
     serve_on(&ThisHead { program }, root).await
 }
 
-/// The same on any head.
+/// Like [`serve`], on any [`Head`].
 ///
 /// # Errors
-/// Those of [`serve`].
+/// See [`serve`].
 pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError> {
     let mut held = HeldSpool::take(head, root)?;
     let (orders, terminated, workplace, ready) = match held.get_ready(head).await? {
@@ -98,7 +99,7 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
     let begun = held.begun;
     let mut agent = Agent {
         arrivals: head.arrivals(&held.spool),
-        inbox: Inbox::new(held.spool, held.patience),
+        inbox: Inbox::new(held.spool, held.tolerance),
         log: held.log,
         orders,
         nodes: NodeWatch::new(workplace),
@@ -109,7 +110,7 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
         beaten: None,
         settled: Vec::new(),
     };
-    // finish what an earlier agent left before taking new runs
+    // finish the work of an earlier agent before accepting new runs
     let recovered = agent.recover(&held.history, held.old_requests).await;
     let has_recovered = recovered.is_ok();
     let worked = match recovered {
@@ -118,7 +119,7 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
     };
     let reason = match &worked {
         Ok(ending) => ending.to_string(),
-        Err(error) => format!("it could not go on: {error}"),
+        Err(error) => format!("it could not continue: {error}"),
     };
     let last = if has_recovered {
         Event::Closed {
@@ -130,27 +131,27 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
             reason: reason.clone(),
         }
     };
-    // nothing may be left running in any case; the first error is reported
+    // no process may stay running in any case; the first error is reported
     let closed = agent.close(&reason, last).await;
     worked.and_then(|_| closed)
 }
 
-/// A spool that this agent has, before it has nodes.
+/// A spool that this agent owns, before the agent has nodes.
 struct HeldSpool {
     spool: Spool,
     _lock: CampaignLock,
     begun: Instant,
     log: EventLog,
     history: History,
-    /// What comes later is for this agent.
+    /// Names of requests that were in the spool before this agent took it over. Later requests are for this agent.
     old_requests: BTreeSet<String>,
-    /// The controller's protocol.
+    /// Protocol version of the controller.
     protocol: u32,
-    /// Time for which what cannot be read is read again.
-    patience: Duration,
+    /// Time during which reading an unreadable file is retried.
+    tolerance: Duration,
 }
 
-/// What an agent works with: its orders, the notice of a signal, its nodes, and the event that reports them.
+/// What an agent needs to work: its orders, the notification of a signal, its nodes, and the event that reports the nodes.
 type Equipment = (Orders, Arc<Notify>, Arc<dyn Workplace>, Event);
 
 impl HeldSpool {
@@ -165,7 +166,7 @@ impl HeldSpool {
         let me = head.process()?;
         let old_requests = spool.names()?;
         let (mut log, mut old) = EventLog::open(&spool.events())?;
-        // before others see that it is alive: they read the log from here
+        // written before others see this agent as alive: they then read the log from this event on
         log.write(Event::Began {
             after: old.events.iter().map(|event| event.seq).max().unwrap_or(0),
         })?;
@@ -176,12 +177,12 @@ impl HeldSpool {
             .orders()
             .ok()
             .and_then(|orders| orders.context.site.cluster);
-        let patience = Duration::from_secs_f64(cluster.map_or_else(
-            || crew::Settings::default().lost_after_s,
+        let tolerance = Duration::from_secs_f64(cluster.map_or_else(
+            || crew::CrewSettings::default().lost_after_s,
             |c| c.lost_after_s,
         ));
         let protocol = spool.protocol()?;
-        log.take_over(&spool, me, patience)?;
+        log.take_over(&spool, me, tolerance)?;
         Ok(Self {
             spool,
             _lock: lock,
@@ -190,11 +191,11 @@ impl HeldSpool {
             history: History::from_events(old),
             old_requests,
             protocol,
-            patience,
+            tolerance,
         })
     }
 
-    /// Gathers the nodes; otherwise the reason why the agent cannot work.
+    /// Sets up the nodes; returns the reason if the agent cannot work.
     async fn get_ready(
         &mut self,
         head: &dyn Head,
@@ -207,7 +208,7 @@ impl HeldSpool {
         }
         let orders = self.spool.orders()?;
         let terminated = head.terminated()?;
-        // an agent that takes over uses the remaining nodes
+        // an agent that takes over from another uses the remaining nodes
         let takes_over = self.history.had_nodes;
         let ready = tokio::select! {
             biased;
@@ -217,7 +218,7 @@ impl HeldSpool {
         Ok(ready.map(|(workplace, ready)| (orders, terminated, workplace, ready)))
     }
 
-    /// Writes down that the agent cannot work, and why, once nothing of earlier agents is left.
+    /// Reports that the agent cannot work, with the reason, once nothing of earlier agents is left.
     fn refuse(mut self, head: &dyn Head, reason: String) -> AgentError {
         let ended = match self.spool.orders() {
             Ok(orders) => self.history.end_leftovers(head, &self.spool, &orders),
@@ -235,7 +236,7 @@ impl HeldSpool {
             }
             Err(error) => {
                 let reason =
-                    format!("{reason}; what an earlier agent left cannot be ended: {error}");
+                    format!("{reason}; processes of an earlier agent cannot be ended: {error}");
                 (vec![Event::Unable { reason }], error.into())
             }
         };
@@ -250,22 +251,22 @@ struct Agent {
     orders: Orders,
     nodes: NodeWatch,
     attempts: Attempts,
-    /// Announces requests that this machine writes into the spool.
+    /// Notifications of requests that a process of this machine writes into the spool.
     arrivals: Arrivals,
-    /// The file that a controller touches.
+    /// Last change of the file that a controller touches.
     controller: LastChange,
     /// Time of the last request or end of an attempt.
     active: Instant,
-    /// When this agent began.
+    /// Start of this agent.
     begun: Instant,
-    /// Time of its last heartbeat.
+    /// Time of the agent's last heartbeat.
     beaten: Option<Instant>,
-    /// Requests whose end is reported, but not written down yet.
+    /// Names of requests whose attempts have ended. The requests are removed once the events that report the ends are synced to disk.
     settled: Vec<String>,
 }
 
 impl Agent {
-    /// Carries out requests until it must end.
+    /// Carries out requests until the agent must end.
     async fn work(&mut self, ready: Event, terminated: &Notify) -> Result<Ending, AgentError> {
         self.log.write(ready)?;
         let mut lost = self.nodes.workplace.lost();
@@ -273,7 +274,7 @@ impl Agent {
         loop {
             let flow = tokio::select! {
                 biased;
-                // first, because events may come without a pause
+                // first, because events may arrive without a pause and would starve it
                 () = tokio::time::sleep_until(look.within(self.pause())) => {
                     let flow = self.look_around()?;
                     look = NextLook::after(self.pause());
@@ -290,13 +291,14 @@ impl Agent {
         }
     }
 
-    /// Polls everything without a notification.
+    /// Polls everything that has no notification.
     fn look_around(&mut self) -> Result<Flow, AgentError> {
         let flow = self.take_requests()?;
         if flow.is_break() {
             return Ok(flow);
         }
         self.beat()?;
+        self.nodes.take_rehearsed(&self.attempts.nodes());
         self.report_all_nodes()?;
         self.nodes.revive(&self.attempts.nodes());
         Ok(if self.is_idle() {
@@ -310,26 +312,26 @@ impl Agent {
         self.orders.context.site.cluster.as_ref()?.slurm.as_ref()
     }
 
-    /// Time until the next look at the spool. Without Slurm the relay is on this machine, and the kernel announces what it writes.
+    /// Returns the time until the next look at the spool. Without Slurm the relay is on this machine, so the kernel announces its writes.
     fn pause(&self) -> Duration {
-        let pause = if self.arrivals.are_told() && self.slurm().is_none() {
+        let pause = if self.arrivals.are_notified() && self.slurm().is_none() {
             TICK
         } else {
-            PACE.delay(self.active.elapsed())
+            POLL_INTERVAL.delay(self.active.elapsed())
         };
-        // a controller must be noticed while it is there
+        // a controller's presence must be noticed before the controller leaves
         pause
             .min(Duration::from_secs_f64(self.orders.idle_s / 4.0))
-            .max(PACE.shortest)
+            .max(POLL_INTERVAL.shortest)
     }
 
-    /// Ends what an earlier agent left, and reports the results.
+    /// Ends the attempts of an earlier agent, and reports the results.
     async fn recover(
         &mut self,
         history: &History,
         old_requests: BTreeSet<String>,
     ) -> Result<(), AgentError> {
-        // also if they are requested again
+        // the controller may request finished attempts again
         for name in history.ended_requests() {
             self.inbox.note_done(name);
         }
@@ -337,7 +339,7 @@ impl Agent {
         for name in old_requests {
             let request = loop {
                 match self.inbox.read(&name) {
-                    Reading::Later => tokio::time::sleep(TICK).await,
+                    InboxReading::Later => tokio::time::sleep(TICK).await,
                     read => break self.accept(name.clone(), read)?,
                 }
             };
@@ -351,13 +353,15 @@ impl Agent {
                         self.inbox.note_done(name);
                     }
                 }
-                // they were for an agent that is gone
-                Request::Stop { .. } | Request::Close => self.inbox.remove(&name),
+                // these requests were for an agent that has ended
+                Request::Stop { .. } | Request::Announce { .. } | Request::Close => {
+                    self.inbox.remove(&name)
+                }
                 Request::Report { of } => reports.push((name, of)),
                 Request::Forget { .. } => {}
             }
         }
-        // the controller knows that this one arrived, and asks no other agent
+        // the controller then knows that the request arrived, and sends it to no other agent
         for (name, of) in reports {
             self.report_ends(of)?;
             self.inbox.remove(&name);
@@ -365,16 +369,16 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns a request that was read. The attempt of one that cannot be read is reported as lost.
+    /// Returns the request that was read; `None` if it could not be read. If the request can never be read, reports its attempt as lost.
     fn accept(
         &mut self,
         name: String,
-        reading: Reading,
+        reading: InboxReading,
     ) -> Result<Option<Box<Request>>, AgentError> {
         match reading {
-            Reading::Whole(request) => return Ok(Some(request)),
-            Reading::Later | Reading::Gone => {}
-            Reading::Unreadable { note, lost } => {
+            InboxReading::Whole(request) => return Ok(Some(request)),
+            InboxReading::Later | InboxReading::Gone => {}
+            InboxReading::Unreadable { note, lost } => {
                 self.log.write(Event::Note { what: note })?;
                 if let Some(id) = lost.filter(|id| self.attempts.dispatch(&id.run).is_none()) {
                     self.log.write(Event::Lost {
@@ -382,7 +386,7 @@ impl Agent {
                         reason: "its request could not be read".to_owned(),
                         time_limit: false,
                     })?;
-                    // also if it is requested again before the controller has heard that
+                    // the controller may repeat the request before it receives this event
                     self.inbox.note_done(name);
                 }
             }
@@ -407,7 +411,7 @@ impl Agent {
         self.settle(attempt, result)
     }
 
-    /// Reports the end of an attempt, whose request is not needed after that.
+    /// Reports the end of an attempt; afterwards its request is no longer needed.
     fn settle(&mut self, attempt: AwaitedAttempt, result: AttemptResult) -> Result<(), AgentError> {
         let name = attempt.id.request_name();
         self.log.write(Event::end_of(attempt, result))?;
@@ -416,7 +420,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Drops the requests of attempts whose end is written down.
+    /// Removes the requests of attempts whose end is synced to disk.
     fn drop_settled(&mut self) {
         if !self.log.holds_events() {
             for name in std::mem::take(&mut self.settled) {
@@ -425,15 +429,15 @@ impl Agent {
         }
     }
 
-    /// Writes a heartbeat, unless another agent has taken over, and notes whether a controller does.
+    /// Writes a heartbeat, unless another agent has taken over the spool, and updates whether a controller is present.
     fn beat(&mut self) -> Result<(), AgentError> {
         let touched = fs::metadata(self.inbox.spool.controller())
             .and_then(|m| m.modified())
             .ok();
         self.controller.look(touched, Instant::now());
         if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
-            // a short failure of the file system is not a reason to stop; without permission to write there is no beat
-            if self.log.check_fence()? {
+            // a short failure of the file system is not a reason to stop; while it is unknown whether the agent may write, there is no heartbeat
+            if self.log.check_fence()? == HeldEvents::Written {
                 let _ = fs::write(self.inbox.spool.beat(), b"");
                 self.drop_settled();
             }
@@ -442,7 +446,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Handles new requests.
+    /// Reads new requests and carries them out.
     fn take_requests(&mut self) -> Result<Flow, AgentError> {
         let Some(names) = self.inbox.list()? else {
             return Ok(Flow::Continue(()));
@@ -465,6 +469,7 @@ impl Agent {
                     match *request {
                         Request::Run(task) => self.report_again(&task)?,
                         Request::Stop { .. }
+                        | Request::Announce { .. }
                         | Request::Close
                         | Request::Report { .. }
                         | Request::Forget { .. } => self.inbox.remove(name),
@@ -480,7 +485,7 @@ impl Agent {
         Ok(Flow::Continue(()))
     }
 
-    /// Carries out a new request; `requests` are all that are there.
+    /// Carries out a new request; `requests` are the names of all requests in the spool.
     fn carry_out(
         &mut self,
         name: &str,
@@ -508,6 +513,17 @@ impl Agent {
                 self.report_ends(of)?;
                 self.inbox.remove(name);
             }
+            Request::Announce {
+                node,
+                notice_s,
+                is_taken_by_agent,
+            } => {
+                self.inbox.note_done(name.to_owned());
+                let notice = Duration::try_from_secs_f64(notice_s).unwrap_or_default();
+                let event = self.nodes.rehearse(&node, notice, is_taken_by_agent);
+                self.log.write(event)?;
+                self.inbox.remove(name);
+            }
             Request::Close => {
                 self.inbox.remove(name);
                 return Ok(Flow::Break(Ending::Closed));
@@ -516,7 +532,7 @@ impl Agent {
         Ok(Flow::Continue(()))
     }
 
-    /// Reports once more how an attempt ended that is requested again, and drops the request.
+    /// Reports again the end of an attempt that was requested a second time, and removes the request.
     fn report_again(&mut self, task: &Task) -> Result<(), AgentError> {
         let attempt = AwaitedAttempt::of_task(task);
         let name = attempt.id.request_name();
@@ -525,7 +541,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Reports once more how these attempts ended, if they have.
+    /// For each of these attempts that has ended, reports the end again.
     fn report_ends(&mut self, of: Vec<AwaitedAttempt>) -> Result<(), AgentError> {
         for attempt in of {
             let name = attempt.id.request_name();
@@ -545,30 +561,30 @@ impl Agent {
         Ok(())
     }
 
-    /// Begins an attempt, unless another one at its run is under way or requested, or its nodes are not there.
+    /// Begins an attempt, unless another attempt of its run is running or requested, or its nodes are not available.
     fn begin(&mut self, task: Box<Task>, requests: &BTreeSet<String>) -> Result<(), AgentError> {
         let attempt = AwaitedAttempt::of_task(&task);
         let id = &attempt.id;
         let under_way = self.attempts.dispatch(&id.run);
         if under_way.is_some_and(|dispatch| dispatch < id.dispatch) {
-            // the controller has given that one up: this one begins when nothing of it is left
+            // the controller has given up the other attempt: this one begins when nothing of the other is left
             self.attempts.stop(&id.run);
             return Ok(());
         }
         self.inbox.note_done(id.request_name());
-        // never two of them live at once
+        // two attempts of a run never run at the same time
         let is_superseded = under_way.is_some_and(|dispatch| dispatch > id.dispatch)
             || Inbox::has_later(requests, id);
         if is_superseded {
-            let reason = "a later attempt at the run was asked for before it began";
+            let reason = "a later attempt at the run was requested before it began";
             return self.settle(attempt, lost(reason.to_owned()));
         }
-        // the report of its end may have been damaged
+        // the event that reported the end may have been damaged
         let campaign = self.inbox.spool.campaign();
         if let Some(file) = sealed_outcome(&campaign, &id.run, task.attempt) {
             return self.settle(attempt, AttemptResult::Ended(file));
         }
-        // the controller may not know yet that a node is lost: this does not count as an attempt
+        // the controller may not have received yet that a node is lost: this does not count as an attempt
         self.report_all_nodes()?;
         if let Some(reason) = self.nodes.obstacle(&task.nodes) {
             return self.settle(attempt, lost(reason));
@@ -579,13 +595,13 @@ impl Agent {
         Ok(())
     }
 
-    /// Removes an attempt that the controller has fetched.
+    /// Removes the directory of an attempt that the controller has fetched.
     fn forget(&mut self, run: &RunId, attempt: u32) {
         let campaign = self.inbox.spool.campaign();
         for dir in [campaign.run(run), campaign.failed(run, attempt)] {
-            // the directory may belong to a later attempt: its outcome says
+            // the directory may belong to a later attempt: check its outcome file
             if read_outcome(&dir).is_ok_and(|file| file.attempt == attempt) {
-                // what cannot be removed now is removed with the spool
+                // files that cannot be removed now are removed with the spool
                 let _ = remove_all(&dir);
             }
         }
@@ -612,13 +628,13 @@ impl Agent {
         }
         self.attempts.note_ended(&ended.attempt.id.run);
         self.active = Instant::now();
-        // reported before the end that it caused, or the controller would choose the same nodes again
+        // report a lost node before the end that it caused, or the controller would choose the same nodes again
         let nodes = self.report_nodes();
         let settled = self.settle(ended.attempt, ended.result);
         reported.map_err(AgentError::from).and(nodes).and(settled)
     }
 
-    /// Reports which nodes are lost or back.
+    /// Reports the nodes that were lost or came back.
     fn report_nodes(&mut self) -> Result<Flow, AgentError> {
         for event in self.nodes.lost_and_back() {
             self.log.write(event)?;
@@ -626,14 +642,14 @@ impl Agent {
         Ok(Flow::Continue(()))
     }
 
-    /// The same, and which nodes the cloud is about to reclaim.
+    /// Reports the nodes that were lost or came back, and the nodes that the cloud is about to reclaim.
     fn report_all_nodes(&mut self) -> Result<(), AgentError> {
         let mut events = self.nodes.lost_and_back();
         events.extend(self.nodes.cloud_notices());
         Ok(events.into_iter().try_for_each(|e| self.log.write(e))?)
     }
 
-    /// Whether it has been idle for long enough to end.
+    /// Returns whether the agent has been idle for long enough to end.
     fn is_idle(&self) -> bool {
         let limit = Duration::from_secs_f64(self.orders.idle_s);
         self.attempts.is_empty()
@@ -641,10 +657,11 @@ impl Agent {
             && self.controller.age(Instant::now()) > limit
     }
 
-    /// The reason why runs are cut off, if the agent's job has no more time left than Slurm gives between its warning and the end.
+    /// Returns the reason why running attempts are ended, if it is the time limit of the agent's Slurm job; otherwise `None`.
     fn time_limit_reason(&self) -> Option<String> {
-        let limit_s = self.slurm()?.time_limit_s;
-        let limit = Duration::from_secs_f64((limit_s / 60.0).ceil().max(1.0) * 60.0);
+        let slurm = self.slurm()?;
+        let limit_s = slurm.time_limit_s;
+        let limit = Duration::from_secs(60 * slurm.time_limit_min());
         let end = std::env::var("SLURM_JOB_END_TIME")
             .ok()
             .and_then(|s| s.parse().ok());
@@ -659,7 +676,7 @@ impl Agent {
         })
     }
 
-    /// Ends everything, even if events cannot be written. The first such failure is returned at the end.
+    /// Ends all runs and closes the nodes, even if events cannot be written. Returns the first failed write as the error, after everything is closed.
     async fn close(mut self, reason: &str, last: Event) -> Result<(), AgentError> {
         let closing = Event::Closing {
             reason: reason.to_owned(),
@@ -693,22 +710,22 @@ impl Agent {
                     .map_err(AgentError::from),
             );
         }
-        let mut ended = self.log.write(last).map(|()| !self.log.holds_events());
-        // the patience of the fence ends this
-        while let Ok(false) = ended {
+        let mut ended = self.log.write(last);
+        // this ends at the latest when the fence's tolerance is over
+        while ended.is_ok() && self.log.holds_events() {
             tokio::time::sleep(TICK).await;
-            ended = self.log.check_fence();
+            ended = self.log.check_fence().map(drop);
         }
         self.drop_settled();
         if ended.is_ok() {
-            // others need not wait until its last heartbeat is old
+            // without the heartbeat file others need not wait until it is old
             let _ = fs::remove_file(self.inbox.spool.beat());
         }
-        written.and(ended.map(drop).map_err(AgentError::from))
+        written.and(ended.map_err(AgentError::from))
     }
 }
 
-/// The end of an attempt that does not count.
+/// Returns the result of an attempt that was lost for this reason.
 fn lost(reason: String) -> AttemptResult {
     AttemptResult::Lost {
         reason,
@@ -716,8 +733,8 @@ fn lost(reason: String) -> AttemptResult {
     }
 }
 
-/// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that,
-/// by what has passed. The warning may come up to a minute early, which is indistinguishable from a cancellation where the limit itself is short.
+/// Returns whether Slurm's warning is due to the job's time limit, not to a cancellation. Decides by the time left or, if Slurm did not report that,
+/// by the elapsed time. The warning may come up to a minute early, so with a short limit it is indistinguishable from a cancellation.
 fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
     let left = left.unwrap_or_else(|| limit.saturating_sub(passed));
     let early = Duration::from_secs(u64::from(WARNING_S) + 62);
@@ -732,7 +749,7 @@ mod tests {
     fn events_do_not_put_the_next_look_off() {
         let mut look = NextLook::after(Duration::from_secs(100));
         let due = look.0;
-        // an event comes, and the agent waits again
+        // an event arrives, and the agent waits again
         assert_eq!(look.within(Duration::from_secs(200)), due);
         assert!(
             look.within(Duration::from_secs(1)) < due,
@@ -745,7 +762,7 @@ mod tests {
         let s = Duration::from_secs;
         assert!(near_end(s(3600), Some(s(80)), s(0)) && !near_end(s(3600), Some(s(100)), s(0)));
         assert!(near_end(s(3600), None, s(3540)) && !near_end(s(3600), None, s(3000)));
-        // short limits: not at once
+        // with a short limit, a warning at the beginning is a cancellation
         assert!(!near_end(s(60), Some(s(55)), s(5)) && near_end(s(60), Some(s(30)), s(30)));
         assert!(!near_end(s(60), None, s(10)) && near_end(s(60), None, s(30)));
     }

@@ -1,7 +1,7 @@
 //! The spool: the directory through which controller and agent exchange messages.
 
 use super::{
-    patience::{Patience, is_missing},
+    error_tolerance::{ErrorTolerance, is_missing},
     protocol::{Event, Numbered, Orders, Request},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -18,72 +18,73 @@ use std::{
 /// Name of the agent's log, in the spool and in the directory of each run.
 pub const TRACE: &str = "agent-trace.log";
 
-/// Age up to which a heartbeat is one of an agent that lives; it comes every three seconds, and shared storage may show it late.
+/// An agent is assumed to be alive if its heartbeat file was touched within this time. The agent touches the file every three seconds; shared storage
+/// may show the change late.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// The spool cannot be used.
+/// An error that makes the spool unusable.
 pub type SpoolError = StoreError;
 
-/// The directory of an agent.
+/// The directory through which an agent and its controller exchange messages.
 #[derive(Clone, Debug)]
 pub struct Spool {
     root: Utf8PathBuf,
 }
 
 impl Spool {
-    /// The spool at this path.
+    /// Creates a handle of the spool at this path.
     pub fn at(root: &Utf8Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    /// Its path.
+    /// Returns the path of the spool.
     pub fn root(&self) -> &Utf8Path {
         &self.root
     }
 
-    /// The spool as a campaign's directory, which holds runs.
+    /// Returns the spool as a campaign's directory, which contains runs.
     pub fn campaign(&self) -> CampaignDir {
         CampaignDir::at(&self.root)
     }
 
-    /// File with the agent's process.
+    /// Returns the path of the file that names the agent's process.
     pub fn agent_file(&self) -> Utf8PathBuf {
         self.root.join("agent.json")
     }
 
-    /// File with the agent's standard error.
+    /// Returns the path of the file with the agent's standard error.
     pub fn log(&self) -> Utf8PathBuf {
         self.root.join("agent.log")
     }
 
-    /// The agent's log.
+    /// Returns the path of the agent's log.
     pub fn trace(&self) -> Utf8PathBuf {
         self.root.join(TRACE)
     }
 
-    /// File that is touched while a controller is there.
+    /// Returns the path of the file that is touched while a controller is connected.
     pub fn controller(&self) -> Utf8PathBuf {
         self.root.join("controller")
     }
 
-    /// File that the agent touches regularly.
+    /// Returns the path of the agent's heartbeat file.
     pub fn beat(&self) -> Utf8PathBuf {
         self.root.join("beat")
     }
 
-    /// File with the events.
+    /// Returns the path of the file with the events.
     pub fn events(&self) -> Utf8PathBuf {
         self.root.join("events.jsonl")
     }
 
-    /// Directory with the requests.
+    /// Returns the path of the directory with the requests.
     pub(super) fn requests(&self) -> Utf8PathBuf {
         self.root.join("in")
     }
 
-    /// Makes its directories.
+    /// Creates the spool's directories.
     pub(super) fn make(&self) -> Result<(), SpoolError> {
         for dir in [self.requests(), self.campaign().runs()] {
             fs::create_dir_all(&dir).map_err(StoreError::io("make", &dir))?;
@@ -91,38 +92,39 @@ impl Spool {
         Ok(())
     }
 
-    /// Lock that the spool's only agent holds while it lives.
+    /// Takes the lock that the spool's only agent holds while it runs.
     pub(super) fn lock(&self) -> Result<CampaignLock, SpoolError> {
         CampaignLock::take_by_system(&self.root.join("agent.lock"), "cvc-node agent")
     }
 
-    /// Whether an agent is alive; only meaningful on the machine where it runs.
+    /// Returns the process of the spool's agent if it is alive. The answer is valid only on the agent's machine.
     pub fn agent(&self) -> Option<ProcessId> {
         let id: ProcessId = serde_json::from_slice(&fs::read(self.agent_file()).ok()?).ok()?;
         id.is_alive().then_some(id)
     }
 
-    /// The other machine on which an agent works, as far as its heartbeat tells: a login's name may lead to several machines that share the spool.
+    /// Returns the other machine on which an agent runs, according to its heartbeat; `None` if no agent runs on another machine. Several machines
+    /// behind one login name may share the spool.
     pub fn agent_elsewhere(&self) -> Option<String> {
         let holder = self.holder().ok()?;
         let beaten = fs::metadata(self.beat()).and_then(|m| m.modified()).ok()?;
-        // a clock that is behind is no reason to take it for dead
+        // a heartbeat in the future, from another clock, counts as fresh
         let is_fresh = SystemTime::now().duration_since(beaten).unwrap_or_default() < FRESH;
         let is_other = cvc_core::paths::host_name().is_none_or(|me| me != holder.host);
-        // a machine that was renamed still has its process
+        // after a renaming of this machine the agent's process is still here
         (is_fresh && is_other && !holder.process.is_alive()).then_some(holder.host)
     }
 
-    /// Why no agent may be started here: one works on another machine.
+    /// Returns the error that no agent may be started here because an agent runs on the machine `host`.
     pub(super) fn not_here(&self, host: &str) -> SpoolError {
         let me = cvc_core::paths::host_name().unwrap_or_default();
         let what = format!(
-            "one works on `{host}`, and this is `{me}`: the head's name leads to several machines; name one of them in the campaign file"
+            "one works on `{host}`, but this machine is `{me}`: the head node's name resolves to several machines; name one of them in the campaign file"
         );
         StoreError::io("start the agent of", &self.root)(io::Error::other(what))
     }
 
-    /// The agent that has it.
+    /// Reads which agent owns the spool.
     fn holder(&self) -> Result<Holder, SpoolError> {
         read_json(&self.agent_file())
     }
@@ -132,7 +134,8 @@ impl Spool {
         read_json(&self.root.join("orders.json"))
     }
 
-    /// The protocol of the controller that wrote the orders, which may be so different that they cannot be read otherwise.
+    /// Reads the protocol version of the controller that wrote the orders. If this version differs from the agent's own version, the rest of the
+    /// orders may be unreadable.
     pub(super) fn protocol(&self) -> Result<u32, SpoolError> {
         #[derive(serde::Deserialize)]
         struct Version {
@@ -141,7 +144,7 @@ impl Spool {
         read_json(&self.root.join("orders.json")).map(|Version { protocol }| protocol)
     }
 
-    /// Adds a request. An existing one of the same name is kept.
+    /// Adds a request, unless the spool already has a request of this name.
     pub fn ask(&self, name: &str, request: &Request) -> Result<(), SpoolError> {
         let path = below(&self.requests(), &format!("{name}.json"));
         if path.exists() {
@@ -151,7 +154,7 @@ impl Spool {
         }
     }
 
-    /// Names of the present requests, in their order.
+    /// Returns the names of all requests in the spool.
     pub(super) fn names(&self) -> Result<BTreeSet<String>, SpoolError> {
         let dir = self.requests();
         let entries = dir.read_dir_utf8().map_err(StoreError::io("list", &dir))?;
@@ -166,12 +169,12 @@ impl Spool {
         read_json(&below(&self.requests(), &format!("{name}.json")))
     }
 
-    /// Whether a request of this name is there.
+    /// Returns whether a request of this name exists.
     pub(super) fn has_request(&self, name: &str) -> bool {
         self.requests().join(format!("{name}.json")).exists()
     }
 
-    /// Puts a request that cannot be read out of the way, where people can look at it. A new one may have its name.
+    /// Moves an unreadable request to another directory for inspection, so that a new request may use its name. Returns the new path.
     pub(super) fn put_request_aside(&self, name: &str) -> Result<Utf8PathBuf, SpoolError> {
         let (from, aside) = (
             self.requests().join(format!("{name}.json")),
@@ -183,9 +186,9 @@ impl Spool {
         Ok(to)
     }
 
-    /// Removes handled requests.
+    /// Removes a handled request.
     pub(super) fn drop_request(&self, name: &str) {
-        // already gone is fine
+        // the request may have been removed already
         let _ = fs::remove_file(below(&self.requests(), &format!("{name}.json")));
     }
 }
@@ -201,36 +204,37 @@ pub(super) fn put_json<T: Serialize>(path: &Utf8Path, value: &T) -> Result<(), S
     write_whole(path, &text)
 }
 
-/// Numbers that a new life of the agent leaves out. A controller may have heard events that were not synced, such as stages, before a loss of
-/// power took them: their numbers must not come again.
+/// The first event of a restarted agent gets the next multiple of this number, plus 1. Numbers of the earlier agent must not be reused: a controller
+/// may have received events that a loss of power then removed from the log, because they were not synced.
 const LIFE: u64 = 1 << 20;
-/// A number that is so far behind all before it is damaged, and those that follow it would have no room.
+/// Maximum difference between consecutive event numbers. A larger difference means that the line is damaged. Accepting its number would leave no room
+/// for later numbers.
 const MAX_GAP: u64 = 1 << 40;
 
-/// Which agent a spool belongs to.
+/// The agent that owns a spool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Holder {
-    /// Its process, on its machine.
+    /// Process of the agent, on its machine.
     #[serde(flatten)]
     pub process: ProcessId,
-    /// Its machine.
+    /// Host name of the agent's machine.
     pub host: String,
-    /// Its number: each agent of a spool has a higher one than those before it.
+    /// Number of the agent: higher than the numbers of the spool's earlier agents.
     pub epoch: u64,
 }
 
-/// Keeps an agent from writing after another has taken its spool over: locks do not reach every machine of every file system, and a job may be
-/// started again while its first node is only cut off.
+/// Stops an agent from writing after another agent has taken over its spool. Locks are not enough: some file systems do not share them between
+/// machines, and Slurm may start a job again while its first node is merely disconnected.
 struct Fence {
     spool: Spool,
     holder: Holder,
-    patience: Patience,
+    tolerance: ErrorTolerance,
 }
 
 impl Fence {
-    /// Whether this agent may write; not while nobody can tell.
+    /// Returns whether this agent may write; `false` while the owner of the spool cannot be read.
     fn is_open(&mut self) -> Result<bool, SpoolError> {
-        match self.patience.bear(self.spool.holder())? {
+        match self.tolerance.tolerate(self.spool.holder())? {
             None => Ok(false),
             Some(holder) if holder == self.holder => Ok(true),
             Some(other) => {
@@ -246,38 +250,53 @@ impl Fence {
     }
 }
 
-/// Writes events.
+/// Writes the event log.
 pub struct EventLog {
     lines: LineFile,
     next: u64,
     fence: Option<Fence>,
-    /// Events that wait until the fence can be read again, which shared storage may not allow for a moment.
+    /// Events that wait until the owner of the spool can be read again; shared storage may fail for a moment.
     held: VecDeque<(jiff::Timestamp, Event)>,
 }
 
-/// What an event log had when it was opened.
+/// The content of an event log when it was opened.
 #[derive(Debug)]
 pub struct OldEvents {
-    /// Its events.
+    /// The readable events of the log.
     pub events: Vec<Numbered>,
-    /// What is wrong with the file, if anything is.
+    /// Description of the file's damage, if any.
     pub damage: Option<String>,
 }
 
+/// Whether waiting events were written, or still wait because it is unknown whether this agent may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldEvents {
+    Written,
+    Waiting,
+}
+
+/// Why a line of the log is not a valid event.
+#[derive(Debug, thiserror::Error)]
+enum NotAnEvent {
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
+    #[error("no event has the number {0}")]
+    Number(u64),
+}
+
 impl EventLog {
-    /// Opens the log, cuts off a torn end, and returns its events. Lines that are damaged are left out: the runs of which they told the end
-    /// lie beside the log.
+    /// Opens the log, truncates an incomplete last line, and returns the events. Damaged lines are skipped. If a damaged line reported the end of a
+    /// run, the run's directory in the spool still shows that end.
     ///
     /// # Errors
-    /// When it cannot be opened, read or cut.
+    /// The log cannot be opened, read or truncated.
     pub fn open(path: &Utf8Path) -> Result<(Self, OldEvents), SpoolError> {
         let mut events: Vec<Numbered> = Vec::new();
         let mut last = 0u64;
         let (mut lines, scan) = LineFile::open(path, false, |_, json| {
-            let numbered: Numbered =
-                serde_json::from_slice(json).map_err(|error| error.to_string())?;
+            let numbered: Numbered = serde_json::from_slice(json)?;
             if numbered.seq.saturating_sub(last) > MAX_GAP {
-                return Err(format!("no event has the number {}", numbered.seq));
+                return Err(NotAnEvent::Number(numbered.seq));
             }
             last = last.max(numbered.seq);
             events.push(numbered);
@@ -286,7 +305,7 @@ impl EventLog {
         if scan.bytes == 0
             && let Some(directory) = path.parent()
         {
-            // its name must survive too, or the next agent would number its events from the beginning
+            // the log's name must survive a loss of power too, or the next agent would number its events from the beginning
             cvc_os::disk::sync_directory("events.jsonl.sync-directory", directory.as_std_path())
                 .map_err(StoreError::io("sync the directory of", path))?;
         }
@@ -310,20 +329,19 @@ impl EventLog {
         ))
     }
 
-    /// Takes the spool over: from now on no agent before this one writes to it. Who has the spool is asked again for `patience` when that cannot
-    /// be read.
+    /// Takes over the spool: from now on no earlier agent writes to it. If the owner of the spool cannot be read, tries again for `tolerance`.
     pub(super) fn take_over(
         &mut self,
         spool: &Spool,
         process: ProcessId,
-        patience: Duration,
+        tolerance: Duration,
     ) -> Result<(), SpoolError> {
         let epoch = match spool.holder() {
             Ok(before) => before.epoch,
-            // what makes no sense is of no agent that is alive
+            // invalid content was written by no live agent
             Err(StoreError::Damaged { .. }) => 0,
             Err(error) if is_missing(&error) => 0,
-            // its number would be taken twice
+            // continuing would use the owner's number twice
             Err(error) => return Err(error),
         } + 1;
         let holder = Holder {
@@ -335,40 +353,41 @@ impl EventLog {
         self.fence = Some(Fence {
             spool: spool.clone(),
             holder,
-            patience: Patience::of(patience),
+            tolerance: ErrorTolerance::of(tolerance),
         });
         Ok(())
     }
 
-    /// Checks whether this agent may still write, and writes the events that waited for that. Returns whether none waits any more.
+    /// Checks whether this agent may still write, and if so writes the waiting events.
     ///
     /// # Errors
-    /// When another has taken the spool over, the spool is gone, or nobody could tell for too long; and when events cannot be written.
-    pub(super) fn check_fence(&mut self) -> Result<bool, SpoolError> {
+    /// Another agent has taken over the spool, the spool is missing, its owner could not be read for too long, or events cannot be written.
+    pub(super) fn check_fence(&mut self) -> Result<HeldEvents, SpoolError> {
         if !self.fence.as_mut().map_or(Ok(true), Fence::is_open)? {
-            return Ok(false);
+            return Ok(HeldEvents::Waiting);
         }
         while let Some((at, event)) = self.held.front().cloned() {
             self.append(at, event)?;
             self.held.pop_front();
         }
-        Ok(true)
+        Ok(HeldEvents::Written)
     }
 
-    /// Whether events wait.
+    /// Returns whether events wait until it is known that this agent may write.
     pub(super) fn holds_events(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Appends an event; those that a controller acts upon are synced, and others are left out where they cannot be written. While nobody can
-    /// tell whether this agent may write, events wait. After a failure the log is as it was.
+    /// Appends an event. Events that a controller acts upon are synced; all others are dropped if they cannot be written. While it is unknown whether
+    /// this agent may write, events wait. After a failure the log is unchanged.
     ///
     /// # Errors
-    /// When an event that must not be lost cannot be written.
+    /// An event that must not be lost cannot be written.
     pub fn write(&mut self, event: Event) -> Result<(), SpoolError> {
         let now = cvc_core::clock::wall();
-        // in their order
-        if (is_lasting(&event) || self.holds_events()) && !self.check_fence()? {
+        // earlier events may wait: this one must not overtake them
+        if (is_lasting(&event) || self.holds_events()) && self.check_fence()? == HeldEvents::Waiting
+        {
             self.held.push_back((now, event));
             return Ok(());
         }
@@ -386,7 +405,7 @@ impl EventLog {
             .map_err(|e| StoreError::damaged("events.jsonl", 0, e.to_string()))?;
         match self.lines.append(json, lasting) {
             Ok(_) => self.next += 1,
-            // runs do not end because a full disk cannot take what is only shown; the line is cut off again
+            // a full disk must not end runs because of events for display only; the partial line is truncated
             Err(_) if !lasting => {}
             Err(error) => return Err(error),
         }
@@ -394,7 +413,7 @@ impl EventLog {
     }
 }
 
-/// Whether a controller acts upon an event.
+/// Returns whether a controller acts upon the event.
 fn is_lasting(event: &Event) -> bool {
     !matches!(event, Event::Stage { .. } | Event::Note { .. })
 }
@@ -414,7 +433,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
         let me = ProcessId::of(std::process::id()).expect("this process");
-        // the same number here is another process
+        // another process that now has the same number
         let other = ProcessId {
             start_ticks: me.start_ticks + 1,
             ..me
@@ -442,10 +461,10 @@ mod tests {
             .to_string();
         assert!(
             error.contains("one works on `login2.invalid`")
-                && error.contains("leads to several machines"),
+                && error.contains("resolves to several machines"),
             "{error}"
         );
-        // this machine, under another name
+        // this machine, with another host name
         hold(me, "login2.invalid");
         assert_eq!((spool.agent(), spool.agent_elsewhere()), (Some(me), None));
         hold(other, &cvc_core::paths::host_name().expect("a name"));
@@ -457,20 +476,24 @@ mod tests {
     }
 
     #[test]
-    fn events_wait_while_nobody_can_tell_whose_the_spool_is() {
+    fn events_wait_while_the_owner_of_the_spool_is_unknown() {
         let dir = tempfile::tempdir().expect("a directory");
         let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
         let me = ProcessId::of(std::process::id()).expect("this process");
         let (mut log, _) = EventLog::open(&spool.events()).expect("opens");
         log.take_over(&spool, me, LONG).expect("takes over");
-        // what is there cannot be read: neither is it gone, nor is it of another agent
+        // unreadable, but neither missing nor owned by another agent
         let away = spool.root().join("away");
         fs::rename(spool.agent_file(), &away).expect("renames");
         fs::create_dir(spool.agent_file()).expect("makes");
         log.write(Event::NodeBack { node: "one".into() })
             .expect("waits");
         log.write(note("two")).expect("waits behind it");
-        assert!(log.holds_events() && !log.check_fence().expect("has patience"));
+        assert!(log.holds_events());
+        assert_eq!(
+            log.check_fence().expect("is tolerated"),
+            HeldEvents::Waiting
+        );
         assert_eq!(fs::read_to_string(spool.events()).expect("reads"), "");
         fs::remove_dir(spool.agent_file()).expect("removes");
         fs::rename(&away, spool.agent_file()).expect("renames");
@@ -483,7 +506,7 @@ mod tests {
             numbers(&EventLog::open(&spool.events()).expect("opens").1),
             [1, 2, 3]
         );
-        // without patience
+        // without a tolerance
         log.take_over(&spool, me, Duration::ZERO)
             .expect("takes over");
         fs::remove_file(spool.agent_file()).expect("removes");
@@ -523,7 +546,7 @@ mod tests {
             .expect("a fault");
             log.write(note("lost"))
                 .expect("what is only shown may be lost");
-            // what the agent says when it gives up
+            // the last event of an agent that ends because it cannot continue
             log.write(Event::Closed {
                 reason: "no space".into(),
             })
@@ -542,7 +565,7 @@ mod tests {
         let (mut first, _) = EventLog::open(&spool.events()).expect("opens");
         first.take_over(&spool, me(), LONG).expect("takes over");
         first.write(end()).expect("writes");
-        // on another machine, where the lock of the first is not seen
+        // on another machine, where the first agent's lock is invisible
         let (mut second, _) = EventLog::open(&spool.events()).expect("opens");
         second.take_over(&spool, me(), LONG).expect("takes over");
         let error = first.write(end()).expect_err("fenced off").to_string();
@@ -561,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_is_left_out_and_the_log_goes_on() {
+    fn a_damaged_line_is_skipped_and_the_log_continues() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = Utf8Path::from_path(dir.path())
             .expect("UTF-8")

@@ -1,4 +1,4 @@
-//! Starting an agent so that it outlives who started it.
+//! Starts an agent that continues to run after its starter has ended.
 
 use super::spool::Spool;
 use camino::Utf8Path;
@@ -13,10 +13,10 @@ use std::{
 /// Time limit for an agent to identify itself.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Starts the agent of a spool, unless one is alive; its process.
+/// Starts the agent of a spool, unless one is alive. Returns the agent's process.
 ///
 /// # Errors
-/// When the spool cannot be written, or the agent ends at once.
+/// The spool cannot be written, or the agent ends immediately.
 pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreError> {
     let spool = Spool::at(root);
     if let Some(id) = spool.agent() {
@@ -33,7 +33,7 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
         .open(&log)
         .map_err(StoreError::io("open", &log))?;
     let before = fs::metadata(&log).map(|m| m.len()).unwrap_or(0);
-    // a login shell: modules and PATH as the user has them, but not the language, which the agent could not read
+    // a login shell provides the user's modules and PATH; the user's language is removed, because the agent parses messages
     let mut child = Command::new("setsid")
         .args([
             "bash",

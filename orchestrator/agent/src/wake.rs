@@ -1,5 +1,5 @@
-//! When to look into the spool: at once where the kernel tells of changes, and now and then besides, because it does not tell of what
-//! another machine writes on shared storage. Looking costs the node that is measured, so it is rarer the longer nothing has happened.
+//! Decides when to check the spool: immediately if the kernel announces changes, and also periodically, because the kernel does not announce writes
+//! of another machine to shared storage. Each check takes processor time from the run that is measured, so the interval grows while nothing happens.
 
 use camino::Utf8Path;
 use nix::{
@@ -18,95 +18,106 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// Files that take their name in a directory.
+/// Events of files that are renamed into a directory.
 pub(super) const ARRIVALS: AddWatchFlags = AddWatchFlags::IN_MOVED_TO;
-/// Files that are made in a directory, or grow there.
+/// Events of files that are created in a directory, or grow there.
 pub(super) const GROWTH: AddWatchFlags = AddWatchFlags::IN_CREATE.union(AddWatchFlags::IN_MODIFY);
 
-/// Changes in a directory that this machine makes.
-pub(super) struct Changes(Inotify);
+/// Kernel notifications of changes that this machine makes in a directory.
+pub(super) struct WakeChanges(Inotify);
 
-impl Changes {
-    /// Watches a directory. `None` if the kernel has no more watches for this user.
+impl WakeChanges {
+    /// Starts to watch a directory; `None` if the kernel has no more watches for this user.
     pub(super) fn of(directory: &Utf8Path, which: AddWatchFlags) -> Option<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
         inotify.add_watch(directory.as_std_path(), which).ok()?;
         Some(Self(inotify))
     }
 
-    /// Forgets the changes until now.
+    /// Discards all notifications until now.
     pub(super) fn drain(&self) {
         loop {
             match self.0.read_events() {
                 Ok(_) | Err(Errno::EINTR) => {}
-                // there are no more, or the next look finds them
+                // no notifications are left, or the next check finds them
                 Err(_) => return,
             }
         }
     }
 }
 
-impl AsFd for Changes {
+impl AsFd for WakeChanges {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Requests that arrive in a spool, for tasks: a thread waits, since to wait for a descriptor in a task is not safe code.
+/// Notifications of requests that arrive in a spool, for async tasks. A thread waits for them, because waiting for a file descriptor in a task would
+/// need unsafe code.
 pub struct Arrivals {
-    told: Arc<Notify>,
-    are_told: bool,
-    /// Ends the thread when it is closed; `None` without one.
+    notify: Arc<Notify>,
+    are_notified: bool,
+    /// Closing this stream ends the thread; `None` if there is no thread.
     _thread: Option<UnixStream>,
 }
 
 impl Arrivals {
     pub(super) fn of(directory: &Utf8Path, which: AddWatchFlags) -> Self {
-        let told = Arc::new(Notify::new());
-        let thread = Changes::of(directory, which)
+        let notify = Arc::new(Notify::new());
+        let thread = WakeChanges::of(directory, which)
             .zip(UnixStream::pair().ok())
             .map(|(changes, (here, there))| {
-                let told = Arc::clone(&told);
+                let notify = Arc::clone(&notify);
                 std::thread::spawn(move || {
-                    while let Ok(false) = wait(&there, Some(&changes), PollTimeout::NONE) {
-                        told.notify_one();
+                    while let Ok(Awaited::Change) = wait(&there, Some(&changes), PollTimeout::NONE)
+                    {
+                        notify.notify_one();
                     }
                 });
                 here
             });
         Self {
-            told,
-            are_told: thread.is_some(),
+            notify,
+            are_notified: thread.is_some(),
             _thread: thread,
         }
     }
 
-    /// Arrivals that somebody else tells of.
-    pub fn told_by(told: Arc<Notify>) -> Self {
+    /// Creates notifications that the caller triggers through `notify`.
+    pub fn notified_by(notify: Arc<Notify>) -> Self {
         Self {
-            told,
-            are_told: true,
+            notify,
+            are_notified: true,
             _thread: None,
         }
     }
 
-    /// Whether changes by this machine are told.
-    pub(super) fn are_told(&self) -> bool {
-        self.are_told
+    /// Returns whether changes by this machine are announced.
+    pub(super) fn are_notified(&self) -> bool {
+        self.are_notified
     }
 
-    /// Waits for a change. May be dropped and called again.
+    /// Waits for a change. Its future can be dropped, and the method called again.
     pub(super) async fn next(&self) {
-        self.told.notified().await;
+        self.notify.notified().await;
     }
 }
 
-/// Waits for changes or until something is to be read from a stream, its end included. Returns whether that is so.
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// The stream has data, or has ended.
+    Input,
+    /// Something changed, or the time is over.
+    Change,
+}
+
+/// Waits until something changes, a stream has data or ends, or the time is over.
 pub(super) fn wait(
     stream: &UnixStream,
-    changes: Option<&Changes>,
+    changes: Option<&WakeChanges>,
     limit: PollTimeout,
-) -> io::Result<bool> {
+) -> io::Result<Awaited> {
     let mut fds = vec![PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
     fds.extend(changes.map(|changes| PollFd::new(changes.as_fd(), PollFlags::POLLIN)));
     match poll(&mut fds, limit) {
@@ -117,17 +128,21 @@ pub(super) fn wait(
     if let Some(changes) = changes {
         changes.drain();
     }
-    Ok(readable)
+    Ok(if readable {
+        Awaited::Input
+    } else {
+        Awaited::Change
+    })
 }
 
-/// The delay between looks, where changes are not told: a fiftieth of the time for which nothing has happened, within limits.
+/// The interval between checks, if changes are not announced: a fiftieth of the time since the last change, within limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct PollInterval {
     pub(super) shortest: Duration,
     pub(super) longest: Duration,
 }
 
-impl Pace {
+impl PollInterval {
     const PART: u32 = 50;
 
     pub(super) fn delay(&self, since_last: Duration) -> Duration {
@@ -135,7 +150,8 @@ impl Pace {
     }
 }
 
-/// When a file changed last, by this machine's clock: the clock of the machine that writes it, or of a file server, may differ.
+/// When a file changed last, by this machine's clock. The clock of the writing machine or of a file server may differ, so only changes of the
+/// modification time are used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastChange {
     modified: Option<SystemTime>,
@@ -150,7 +166,7 @@ impl LastChange {
         }
     }
 
-    /// Takes note of a time of change.
+    /// Records the file's modification time, as seen now.
     pub(super) fn look(&mut self, modified: Option<SystemTime>, now: Instant) {
         if modified != self.modified {
             *self = Self {
@@ -160,7 +176,7 @@ impl LastChange {
         }
     }
 
-    /// Time since a change was noticed.
+    /// Returns the time since the last change was noticed.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.noticed)
     }
@@ -171,20 +187,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_become_rare_when_nothing_happens() {
-        let pace = Pace {
+    fn checks_become_rare_when_nothing_happens() {
+        let interval = PollInterval {
             shortest: Duration::from_millis(10),
             longest: Duration::from_millis(500),
         };
-        let delay = |ms: u64| pace.delay(Duration::from_millis(ms)).as_millis();
+        let delay = |ms: u64| interval.delay(Duration::from_millis(ms)).as_millis();
         assert_eq!(
             [0, 500, 2_000, 25_000, 3_600_000].map(delay),
             [10, 10, 40, 500, 500]
         );
-        // in an hour in which nothing happens
+        // counts the checks in an hour without events
         let (mut looks, mut passed) = (0, Duration::ZERO);
         while passed < Duration::from_secs(3600) {
-            passed += pace.delay(passed);
+            passed += interval.delay(passed);
             looks += 1;
         }
         assert!(looks < 7500, "{looks}, instead of 360000");
@@ -203,14 +219,17 @@ mod tests {
         assert_eq!(
             last.age(after(12)),
             Duration::from_secs(2),
-            "nobody touches it any more"
+            "no further access"
         );
         last.look(second, after(13));
         assert_eq!(last.age(after(13)), Duration::ZERO);
+        // the writing machine's clock was set back
+        last.look(first, after(20));
+        assert_eq!(last.age(after(20)), Duration::ZERO);
     }
 
     #[test]
-    fn changes_of_a_directory_are_told() {
+    fn changes_of_a_directory_are_announced() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = Utf8Path::from_path(dir.path()).expect("UTF-8");
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -219,12 +238,12 @@ mod tests {
             .expect("a runtime");
         runtime.block_on(async {
             let changes = Arrivals::of(path, ARRIVALS);
-            assert!(changes.are_told());
+            assert!(changes.are_notified());
             for name in ["a", "b"] {
                 std::fs::write(path.join("x"), "request").expect("writes");
                 std::fs::rename(path.join("x"), path.join(name)).expect("renames");
-                let told = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
-                assert_eq!(told, Ok(()), "{name}");
+                let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
+                assert_eq!(change, Ok(()), "{name}");
             }
         });
     }

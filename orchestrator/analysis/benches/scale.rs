@@ -1,8 +1,8 @@
-//! What a report costs for many records: made-up campaigns of 10^5, 10^6 and 10^7 records, 200 for each run. Printed for each: CPU time and
-//! peak of memory of the process that makes the index and writes the report with all its files.
+//! Measures the cost of a report with many records: synthetic campaigns of 10^5, 10^6 and 10^7 records, 200 for each run. For each campaign it prints
+//! CPU time and peak memory of the process that builds the index and writes the report with all its files.
 //!
-//! The largest one needs 8 GB in the directory of temporary files. Without `--bench` (cargo test) only a small one is made, to see that it
-//! works.
+//! The largest campaign needs 8 GB in the directory of temporary files. Without `--bench` (cargo test) only a small campaign is measured, to test the
+//! benchmark.
 #![allow(
     missing_docs,
     clippy::allow_attributes,
@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Says to this program which measurement it is to make.
+/// Environment variable that selects the measurement which this process makes.
 const PART: &str = "CVC_BENCH_PART";
 const REPEATS: u32 = 50;
 const RANKS: u32 = 16;
@@ -58,6 +58,7 @@ fn plan(runs: usize) -> Plan {
             id: PointId::of(&n.to_le_bytes()),
             point,
             baseline: false,
+            expected_failure: None,
         }
     };
     let points: Vec<PlannedPoint> = (0..runs.div_ceil(REPEATS as usize)).map(point).collect();
@@ -107,7 +108,7 @@ fn write_records(run: &RunId, number: usize, out: &mut dyn Write) -> usize {
         let ckpt = ("ckpt", checkpoint);
         add(names::CKPT_LATENCY_S, 2.0 * noise, Unit::Seconds, &[ckpt]);
         for rank in (0..RANKS).map(|r| r.to_string()) {
-            // 16 x 6 and 4
+            // zones by rule: 16 × 6 and 4
             for (zone, rule) in ZONES.iter().flat_map(|zone| RULES.map(|rule| (zone, rule))) {
                 add(
                     names::ZONE_BYTES,
@@ -143,7 +144,7 @@ fn make(runs: usize, dir: &Utf8Path) -> usize {
         serde_json::to_vec(&plan).expect("JSON"),
     )
     .expect("plan.json");
-    // syncing is not what is measured
+    // use memory, because syncing is not measured
     let memory = Path::new("/dev/shm");
     let temporary = if memory.is_dir() {
         tempfile::tempdir_in(memory)
@@ -186,7 +187,7 @@ fn make(runs: usize, dir: &Utf8Path) -> usize {
     records
 }
 
-/// User and system time of this process so far.
+/// Returns the user and system time of this process until now.
 fn cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat
@@ -195,12 +196,12 @@ fn cpu() -> Duration {
         .1
         .split_whitespace()
         .collect();
-    // in hundredths of a second on every Linux of today
+    // ticks are hundredths of a second on every current Linux
     let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// The largest memory that this process has had, MiB.
+/// Returns the peak memory of this process, MiB.
 fn peak_mib() -> f64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status

@@ -1,4 +1,4 @@
-//! Writes a report of the tests' campaigns to look at, in all formats, with sections that a small campaign of one's own may not have:
+//! Writes a report of a test campaign in all formats. It can contain sections that a small real campaign may not have:
 //! `cargo run -p cvc-analysis --example report_page -- PAGE DIRECTORY`. PAGE is `made-up`, `many-points`, `costs` or `predictions`.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it made")]
@@ -48,6 +48,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Bounds that the predictions of the recorded runs do not all keep.
+/// Bounds, some of which the predictions of the recorded runs exceed.
 const PREDICT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\nheld_out = [{ processes = [16, 25] }]\n\
                        max_error = { dtapp = 1.0, image = 2.0 }\nmin_coverage = 90\n";

@@ -1,4 +1,5 @@
-//! The A/A test of a campaign: how often its comparisons call equal things different, its own repeats, and sites that are the same machine.
+//! The A/A test of a campaign: how often comparisons report a difference between equal things (a point's own repeats, or sites that are the same
+//! machine).
 
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::measured::is_disturbance;
@@ -12,63 +13,63 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Fewest pairs of repeats of a point that are compared.
-const ENOUGH_PAIRS: usize = 4;
+/// Minimum number of pairs of repeats with which a point is compared with itself.
+const MIN_PAIRS: usize = 4;
 
-/// One comparison of equal things.
+/// A comparison of equal things.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AaComparison {
-    /// Short name of the point; of two sites, that on the first.
+    /// Short name of the point; for a comparison of two sites, the name of the point on the first site.
     pub point: String,
-    /// Its factors.
+    /// The point's factor levels.
     pub at: String,
-    /// The quantity.
+    /// Name of the quantity.
     pub quantity: String,
-    /// What is compared with what.
+    /// The two groups of repeats, or the two sites, compared.
     pub compared: String,
-    /// The ratio, its interval and probability.
+    /// The ratio, its interval and its p-value.
     pub comparison: Comparison,
-    /// Whether it is called different when looked at alone.
+    /// Whether a difference is reported if only this comparison is made.
     pub differs_alone: bool,
-    /// Whether it is called different in a table of all of these.
+    /// Whether a difference is reported if all comparisons are in one table, and the intervals are adjusted for their number.
     pub differs: bool,
 }
 
-/// How many of a number of comparisons call equal things different.
+/// Number of comparisons that report a difference between equal things.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FalsePositives {
-    /// Comparisons of quantities that scatter: without scatter nothing can be called different by chance.
+    /// Number of comparisons of quantities that scatter. Without scatter there are no differences by chance.
     pub compared: usize,
-    /// Called different when each is looked at alone: 5 % are expected.
+    /// Number of differences reported if each comparison is made alone: 5 % of `compared` are expected.
     pub differ_alone: usize,
-    /// The same as a share, with its 95 % interval; `None` without comparisons.
+    /// `differ_alone` as a share of `compared`; `None` without comparisons.
     pub share: Option<f64>,
-    /// Clopper and Pearson's.
+    /// 95 % Clopper-Pearson interval of `share`.
     pub share_interval: Option<Interval>,
-    /// Called different in a table of all of them.
+    /// Number of differences reported if all comparisons are in one table.
     pub differ: usize,
 }
 
-/// What the A/A test of a campaign shows.
+/// Result of the A/A test of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AaTest {
-    /// Neighbouring repeats of each point, odd against even ones.
+    /// Comparisons of the odd repeats of each point with its even ones.
     pub repeats: FalsePositives,
-    /// Points that differ in nothing but their site; `None` with one site.
+    /// Comparisons of points that differ only in their site; `None` with one site.
     pub sites: Option<FalsePositives>,
-    /// Every comparison.
+    /// All comparisons.
     pub comparisons: Vec<AaComparison>,
-    /// Points with too few repeats to be compared with themselves.
+    /// Number of points with too few repeats for a comparison with themselves.
     pub points_with_too_few_repeats: usize,
 }
 
-/// The values of a quantity at a point, by number of repeat.
+/// The values of a quantity at a point, by repeat number.
 type Repeats = BTreeMap<u32, f64>;
 
-/// Compares the repeats of each point with each other, and points of different sites that are otherwise equal.
+/// Compares the odd repeats of each point with its even ones, and each point with the otherwise equal point of another site.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// The index cannot be read.
 pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
     let data = Data::read(index)?;
     let mut comparisons = Vec::new();
@@ -84,9 +85,7 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
         let all = results(point)
             .into_iter()
             .map(|(quantity, repeats)| (quantity, pairs(&repeats)));
-        let enough: Vec<_> = all
-            .filter(|(_, pairs)| pairs.len() >= ENOUGH_PAIRS)
-            .collect();
+        let enough: Vec<_> = all.filter(|(_, pairs)| pairs.len() >= MIN_PAIRS).collect();
         too_few += usize::from(enough.is_empty());
         for (quantity, pairs) in enough {
             comparisons.extend(
@@ -113,7 +112,7 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
             .flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (*a, *b)))
     }) {
         let (first, second) = (&data.points[a], &data.points[b]);
-        // points whose repeats ended when their interval was narrow scatter by more than they show
+        // repeats that ended when their interval was narrow underestimate the scatter: use their minimum number
         let least = data.least_repeats_of_stopped([a, b]);
         let of_second = results(second);
         for (quantity, a) in results(first) {
@@ -134,7 +133,7 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
             comparisons.extend(compared.map(|c| found(first, quantity, &what, c)));
         }
     }
-    // each kind is a table of its own
+    // each kind of comparison is a separate table
     let (repeats, between) = comparisons.split_at_mut(of_repeats);
     let judged = [repeats, between].map(judge);
     let [repeats, between] = judged;
@@ -147,7 +146,7 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
     })
 }
 
-/// The quantities of a point that are results, by name: what else the nodes did is none.
+/// Returns the values of a point by quantity, without quantities that describe other activity on its nodes.
 fn results(point: &PointRow) -> BTreeMap<&str, Repeats> {
     let of = |(quantity, values): (&'_ String, &Vec<f64>)| {
         let repeats = point.repeats.get(quantity)?;
@@ -184,13 +183,13 @@ fn found(point: &PointRow, quantity: &str, compared: &str, comparison: Compariso
     }
 }
 
-/// Adjusts the comparisons of a table for their number, and counts.
+/// Adjusts the comparisons of a table for their number, and counts the reported differences.
 fn judge(comparisons: &mut [AaComparison]) -> FalsePositives {
     adjust(comparisons.iter_mut().map(|c| &mut c.comparison), 0.0);
     for c in comparisons.iter_mut() {
         c.differs = c.comparison.differs();
     }
-    // a difference without any scatter is no false alarm: the things are not equal
+    // a difference without scatter is not a false positive, because the values really differ
     let scattered = || {
         comparisons
             .iter()

@@ -1,4 +1,4 @@
-//! Results of a campaign and what is said of them: reports, and tests of how often equal things are called different.
+//! Results of a campaign, reports about the results, and tests of how often reports claim a difference between equal things.
 
 pub mod aa_test;
 pub mod advice;

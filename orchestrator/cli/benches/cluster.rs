@@ -1,7 +1,7 @@
-//! What cvc adds to each run over four nodes: a campaign of runs that do nothing on an ssh site, beside `ssh HEAD mpiexec` as a user types it,
-//! in the same minutes and on the same lab.
+//! Measures the time that cvc adds to each run on four nodes: a campaign of runs that do nothing on an ssh site, and for comparison `ssh HEAD
+//! mpiexec`, in the same minutes and on the same lab.
 //!
-//! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
+//! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few runs show that the benchmark works.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 #![allow(
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs in one round; rounds of all peers are interleaved, so that drift hits all of them.
+/// Runs in one round. The rounds of both alternatives are interleaved, so that a drift of the machine affects both.
 const ROUND: usize = 10;
 
 const NOOP: &str = "schema = 1\nname = \"noop\"\ntitle = \"a program of a benchmark\"\n[program]\nnames = [\"sh\"]\ninstall = \"any system has it\"\n\
@@ -82,7 +82,7 @@ fn main() {
             }
             plain += begin.elapsed();
 
-            // more repeats of the same campaign: it does only what is new
+            // increase the repeats of the same campaign, which then does only the new runs
             done += round;
             on.campaign.rewrite(&text(done));
             let before = on.campaign.journal().len();
@@ -130,14 +130,14 @@ fn main() {
     }
 }
 
-/// How long a run's launcher took, seconds.
+/// Returns the time of a run's launcher, seconds.
 fn wall_s(run: &std::path::Path) -> f64 {
     cvc_testkit::campaign::read_json(&run.join("outcome.json"))["wall_s"]
         .as_f64()
         .expect("a time")
 }
 
-/// Seconds of the day; a benchmark over midnight is lost.
+/// Returns the time of day, seconds; a benchmark that lasts over midnight is invalid.
 fn timestamp(value: &serde_json::Value) -> f64 {
     let text = value.as_str().expect("a time");
     let clock = text

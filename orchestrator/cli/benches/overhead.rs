@@ -1,9 +1,9 @@
-//! What cvc adds to each run: a campaign of 500 runs that do nothing, beside the same launches without cvc, in the same minutes. Told is the median
-//! of rounds, because disks of rented machines rest now and then.
+//! Measures the time that cvc adds to each run: a campaign of 500 runs that do nothing, and for comparison the same launches without cvc in the same
+//! minutes. Reports the median of rounds, because disks of rented machines are slow at times.
 //!
-//! A user's alternative is a loop in bash that keeps each run's output; it journals nothing, ends nothing and cannot resume. Others are
-//! ReFrame, Snakemake and JUBE, which take part if they are on the PATH, each with the settings that it starts with, one run at a time.
-//! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
+//! The alternative for a user is a loop in bash that keeps each run's output. Such a loop has no journal, no cleanup and no resumption. Other
+//! alternatives are ReFrame, Snakemake and JUBE, which are measured if they are on PATH, each with its default settings and one run at a time.
+//! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few runs show that the benchmark works.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 #![allow(
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Launches in one round; rounds of all peers are interleaved, so that drift hits all of them.
+/// Launches in one round. The rounds of all alternatives are interleaved, so that a drift of the machine affects all of them.
 const ROUND: usize = 25;
 
 fn main() {
@@ -106,7 +106,7 @@ fn main() {
             );
         }
 
-        // more repeats of the same campaign: it does only what is new
+        // increase the repeats of the same campaign, which then does only the new runs
         done += round;
         c.rewrite(&text(done));
         let before = c.journal().len();
@@ -158,7 +158,7 @@ fn main() {
     }
 }
 
-/// Milliseconds a run in each round.
+/// Milliseconds per run, for each round.
 #[derive(Default)]
 struct Rounds(Vec<f64>);
 
@@ -182,12 +182,12 @@ impl Display for Rounds {
     }
 }
 
-/// A program that does the same runs, one after another.
+/// An alternative program that does the same runs, one after another.
 struct Peer {
     program: &'static str,
     args: &'static [&'static str],
     file: &'static str,
-    /// What it reads; `RUNS`, `MPIEXEC` and `SCRIPT` are put in.
+    /// The alternative's input file, in which `RUNS`, `MPIEXEC` and `SCRIPT` are replaced.
     text: &'static str,
 }
 
@@ -228,7 +228,7 @@ fn utf8(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Seconds of the day; a benchmark over midnight is lost.
+/// Time of day, seconds; a benchmark that lasts over midnight is invalid.
 type Timestamp = f64;
 
 fn timestamp(value: &serde_json::Value) -> Timestamp {

@@ -1,23 +1,48 @@
 //! The command line.
 
+mod bandwidth;
+mod campaign;
 mod delta;
+pub mod image;
+mod layout;
+mod metadata;
+mod phases;
+mod storage;
+mod strategy;
+mod values;
 
 pub use delta::{
     DeltaArgs, DeltaCatArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs, DeltaPruneArgs,
     DeltaRestoreArgs, DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs,
 };
 
-use crate::exit_status::ExitStatus;
+pub use bandwidth::BandwidthArgs;
+pub use campaign::{Where, Which};
+pub use layout::LayoutArgs;
+pub use metadata::MetadataArgs;
+pub use phases::{EstimateArgs, PhasesArgs, ReplayArgs};
+pub use storage::StorageArgs;
+pub use strategy::{KnownCost, StrategyArgs, WhenLateArg};
+
+use values::{
+    directory, mib_each_second, multiple, part, process_count, seconds, site_price, web_address,
+};
+
+use crate::complete;
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use cvc_core::log::LevelFilter;
 
-/// Measure what checkpoints of MPI applications cost, on clusters and in the cloud: campaigns of real runs, from one file to a report.
+/// Measure what checkpoints of MPI applications cost, on clusters and in the cloud
 #[derive(Parser)]
-#[command(version, after_help = ExitStatus::help_table())]
+#[command(
+    version,
+    disable_help_subcommand = true,
+    after_help = "`cvc help commands` describes all commands, `cvc help exit-codes` exit codes.\n`cvc help` lists words such as mapping, which `cvc help WORD` explains."
+)]
 pub struct Arguments {
-    /// Show the log of the session on standard error, up to this level; `run`, `install` and `down` also write all of it to a file in the
-    /// campaign's logs/
+    /// Log level on standard error; `run`, `install` and `down` also log to the campaign's logs/
     #[arg(
         long,
         global = true,
@@ -28,10 +53,10 @@ pub struct Arguments {
     )]
     pub log: LogLevel,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
-/// The lowest level of the log that is shown.
+/// Minimum level of log lines shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     Off,
@@ -55,13 +80,21 @@ impl From<LogLevel> for LevelFilter {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a small campaign on this machine, up to its report
+    ///
+    /// Writes its campaign file, kernels and results to DIR. Needs an MPI library and its compiler. A later call continues.
+    Demo(DemoArgs),
     /// Write a campaign file from a few answers
     ///
-    /// What to measure, where, and with which programs is asked for, or given as options.
+    /// Options answer what to measure, where and with which programs; cvc asks for the rest.
     Init(InitArgs),
-    /// Show what would run, for how long, at what price, in what space
+    /// Try one command: time and size of its checkpoints
     ///
-    /// Nothing is started.
+    /// Example: `cvc try -- mpirun -np 4 ./a.out`. Uses DMTCP, or without it the program's own checkpoints.
+    Try(TryArgs),
+    /// Show what would run, and its time, price and space
+    ///
+    /// Starts nothing.
     Plan(PlanArgs),
     /// Run a campaign, or what remains of it, and write its report
     Run(RunArgs),
@@ -69,76 +102,87 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a campaign in a browser of this machine
     ///
-    /// Progress, what runs where, costs, failures, the report; nothing can be changed there.
+    /// Progress, runs, costs, failures and report, read-only.
     Serve(ServeArgs),
-    /// Explain why a run or a point is where it is
+    /// Explain the state of a run or a point
     ///
-    /// What was tried, what came of it, what happens next.
+    /// Lists attempts, their results and the next step.
     Explain(ExplainArgs),
-    /// Check the files of a campaign, and repair what needs no guess
+    /// Check the files of a campaign, and repair them without guessing
     Fsck(FsckArgs),
+    /// Pack the data for a bug report on cvc
+    ///
+    /// Writes runs, journal lines, logs and versions without secrets and names. Sends nothing.
+    ReportBug(ReportBugArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
     /// Show how often comparisons call equal things different
     ///
-    /// An A/A test: odd repeats against even ones, and sites that are alike against each other.
+    /// Compares odd repeats with even ones, and equal sites with each other.
     #[command(alias = "calibrate")]
     AaTest(AaTestArgs),
     /// Compare sites, campaigns or baselines, with verdicts
     ///
-    /// Begins with what differs around the programs.
+    /// Begins with differences in the environment.
     Compare(CompareArgs),
-    /// Advise which machines, mapping and checkpoint setting to take
+    /// Advise on machines, mapping and checkpoint setting
     ///
-    /// By time, cost and storage, and what to measure next.
+    /// By time, cost and storage, with the next useful measurement.
     Advise(AdviseArgs),
-    /// Import what others measured as a campaign
-    ///
-    /// A table, a description of tables, or JSON of another program.
+    /// Price the jobs of a cluster on instances of a cloud
+    Jobs(JobsArgs),
+    /// Import measurements of others as a campaign
     Import(ImportArgs),
     /// Export a campaign as tables, RO-Crate or artefact
-    ///
-    /// Flat tables with a schema (CSV, Parquet), a Process Run Crate (RO-Crate), or an artefact (BagIt).
     Export(ExportArgs),
     /// Compare a paper's printed tables with its inputs and own runs
-    ///
-    /// With what its own inputs give, and with what was measured here.
     Reproduce(ReproduceArgs),
     /// Predict checkpoints that were not run from those that were
     ///
-    /// At any mapping, process count or class; with the interval between checkpoints that loses least.
+    /// At any mapping, process count or class, with the optimal interval between checkpoints.
     Predict(PredictArgs),
+    /// Measure memory, storage and network bandwidth of this machine
+    Bandwidth(BandwidthArgs),
+    /// Choose how to take checkpoints, and how often
+    ///
+    /// Compares synchronous, asynchronous and node-local ways under failures.
+    Strategy(StrategyArgs),
     /// Show the zones of checkpoint images
-    ///
-    /// Of one file, or of all images of a directory or campaign.
     Image(ImageCommandArgs),
-    /// Store and restore checkpoints as what changed between them
-    ///
-    /// And compare what each method would store.
+    /// Store and restore checkpoints as changes
     Delta(DeltaArgs),
     /// Show who wrote what, when and in which pattern, from a trace
-    ///
-    /// Of Darshan, strace or DFTracer; with findings, and what differs between two.
     Trace(TraceArgs),
+    /// Find the I/O phases of a traced program, as a portable model
+    Phases(PhasesArgs),
+    /// Estimate a program's I/O time on sites by repeating its phases
+    Estimate(EstimateArgs),
+    /// Count metadata operations of a file system or a trace
+    ///
+    /// Reads counters of GlusterFS, MooseFS, OrangeFS, NFS or Lustre, or strace.
+    Metadata(MetadataArgs),
     /// Install what a campaign needs on the machines of a site
     ///
-    /// And record it in the campaign's cvc.lock.
+    /// Records versions in the campaign's cvc.lock.
     Install(InstallArgs),
-    /// End what a campaign runs, and release what it has in clouds
+    /// End a campaign's processes, and release its cloud resources
     Down(DownArgs),
-    /// Find and remove what campaigns left in a cloud, by its tags
+    /// Rehearse the reclaim of a node under a running campaign
+    ///
+    /// The site's agent gets a notice; then EC2 terminates the instance, or an ssh site ends its processes. With `[checkpoint] resume = true`, runs continue
+    /// from a checkpoint.
+    Interrupt(InterruptArgs),
+    /// Find and remove resources of campaigns in a cloud, by tags
     Sweep(SweepArgs),
-    /// Ask a cloud for the prices of the instances of a campaign
+    /// Fetch cloud prices of a campaign's instances
     ///
     /// For `cvc plan` and budgets.
     Prices(PricesArgs),
     /// Show what is installed, what is missing, and how to fix it
-    ///
-    /// With what cannot be done without it.
     Doctor(DoctorArgs),
-    /// Print the JSON Schema of a kind of file
+    /// Print a JSON Schema
     ///
-    /// Of campaign files, of application descriptors, or of what `cvc predict --json` or `cvc delta ... --json` prints.
+    /// Of campaign files, application descriptors, or the output of a command with `--json`.
     Schema {
         /// The kind of file
         #[arg(value_enum, default_value = "campaign")]
@@ -148,6 +192,12 @@ pub enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Explain a command, a topic or a word of cvc
+    Help {
+        /// A command, a topic, or a word such as mapping [default: list them]
+        #[arg(value_name = "NAME")]
+        words: Vec<String>,
     },
     /// Print the reference of all commands as Markdown (docs/cli.md), or write a manual page of each
     #[command(hide = true)]
@@ -167,13 +217,92 @@ pub enum SchemaOf {
     Campaign,
     /// Application descriptors
     App,
-    /// What `cvc predict --json` prints
-    Predict,
-    /// What `cvc delta make`, `show`, `verify` and `compare` print with `--json`
+    /// Output of `cvc aa-test --json`
+    AaTest,
+    /// Output of `cvc advise --json`
+    Advise,
+    /// Output of `cvc bandwidth --json`
+    Bandwidth,
+    /// Output of `cvc compare --json`
+    Compare,
+    /// Output of `cvc delta make`, `show`, `verify` and `compare` with `--json`
     Delta,
+    /// Output of `cvc doctor --json`, also with `--probe` and `--app`
+    Doctor,
+    /// Output of `cvc estimate --json`
+    Estimate,
+    /// Output of `cvc explain --json`
+    Explain,
+    /// Output of `cvc fsck --json`
+    Fsck,
+    /// Output of `cvc image --json`
+    Image,
+    /// Output of `cvc jobs --json`
+    Jobs,
+    /// Output of `cvc metadata --json`
+    Metadata,
+    /// Output of `cvc phases --json` and `--write`
+    Phases,
+    /// Output of `cvc plan --json`
+    Plan,
+    /// Output of `cvc predict --json`
+    Predict,
+    /// Output of `cvc reproduce --json`
+    Reproduce,
+    /// Output of `cvc status --json`
+    Status,
+    /// Output of `cvc strategy --json`
+    Strategy,
+    /// Output of `cvc trace --json`
+    Trace,
+    /// Output of `cvc try --json`
+    Try,
 }
 
-/// What a new campaign measures.
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Directory of the campaign, its results and its report
+    #[arg(default_value = "cvc-demo", value_name = "DIR", value_parser = directory)]
+    pub dir: Utf8PathBuf,
+}
+
+#[derive(Args)]
+pub struct TryArgs {
+    /// Command, with or without its MPI launcher
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "compare",
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<String>,
+    /// Commands to compare, each quoted
+    #[arg(long, num_args = 2.., value_name = "COMMAND", conflicts_with_all = ["command", "write"])]
+    pub compare: Vec<String>,
+    /// Runs of each kind [default: 2 or 3]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeats: Option<u32>,
+    /// Time limit of the command; its checkpoint is then taken early
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "60s")]
+    pub timeout: f64,
+    /// Job's mean time between failures [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub mtbf: Option<f64>,
+    /// Write a campaign file and the program's descriptor
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<Utf8PathBuf>,
+    /// Replace existing files
+    #[arg(long, requires = "write")]
+    pub force: bool,
+    /// Run directory [default: temporary]
+    #[arg(long, value_name = "DIR", value_parser = directory)]
+    pub dir: Option<Utf8PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measurement of a new campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Measure {
     /// Size and time of checkpoints
@@ -182,7 +311,7 @@ pub enum Measure {
     Restart,
     /// Time of runs with checkpoints against runs without
     Overhead,
-    /// DMTCP's images with gzip against images as they are
+    /// DMTCP images with gzip against uncompressed ones
     Compression,
     /// One I/O aggregator against two
     Aggregators,
@@ -205,7 +334,7 @@ pub enum InitSite {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// Campaign file to write; the campaign is named after it, and `campaign.toml` after its program or directory
+    /// Campaign file to write; its name becomes the campaign's
     #[arg(default_value = "campaign.toml")]
     pub file: Utf8PathBuf,
     /// What to measure
@@ -214,118 +343,94 @@ pub struct InitArgs {
     /// Where to run
     #[arg(long, value_enum)]
     pub site: Option<InitSite>,
-    /// Machines of the site `ssh`; the first one launches MPI
+    /// Machines of site `ssh`; the first launches MPI
     #[arg(long, value_delimiter = ',', value_name = "HOSTS")]
     pub hosts: Vec<String>,
-    /// Maximum number of nodes, of the sites `slurm` and `ec2`
+    /// Maximum nodes of sites `slurm` and `ec2`
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub nodes: Option<u32>,
-    /// Slurm's login node, as ssh knows it [default: sbatch is called here]
+    /// Slurm login node [default: this machine]
     #[arg(long)]
     pub login: Option<String>,
-    /// Slurm's partition [default: left to Slurm]
+    /// Slurm partition [default: Slurm's]
     #[arg(long)]
     pub partition: Option<String>,
-    /// Region of EC2, as in us-east-1
+    /// EC2 region
     #[arg(long)]
     pub region: Option<String>,
-    /// Instance types of EC2 in order of preference
+    /// EC2 instance types, preferred first
     #[arg(long, value_delimiter = ',', value_name = "TYPES")]
     pub instance_types: Vec<String>,
-    /// Applications; `cvc init --app list` lists them
+    /// Applications; `list` lists them
     #[arg(
         long,
         value_delimiter = ',',
         conflicts_with = "program",
-        value_name = "APPS"
+        value_name = "APPS",
+        add = ArgValueCompleter::new(complete::applications)
     )]
     pub app: Vec<String>,
-    /// A program of your own instead; its descriptor is written to apps/ beside the campaign file
+    /// Your own program; writes its descriptor to apps/
     #[arg(long, value_name = "PATH")]
     pub program: Option<Utf8PathBuf>,
-    /// Arguments of --program, in one word of the shell, as in "--size 100 --in box.in"
+    /// Arguments of --program, quoted
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     pub args: Option<String>,
-    /// A file that --program reads from its working directory, where every run gets a copy of it; may be given several times
+    /// Input file copied to each run; repeatable
     #[arg(long, value_name = "FILE")]
     pub input: Vec<String>,
-    /// Run --program once, for a minute at most, and learn from its output how it shows success and steps; on a terminal cvc asks
+    /// Run --program once (at most a minute) to recognise success and steps
     #[arg(long = "try", conflicts_with = "no_try")]
     pub try_it: bool,
-    /// Do not run it, and do not ask
+    /// Neither run it nor ask
     #[arg(long)]
     pub no_try: bool,
-    /// Size of the problem: a workload of all applications
+    /// Problem size
     #[arg(long)]
     pub class: Option<String>,
-    /// Total numbers of processes
-    #[arg(long, value_delimiter = ',', value_name = "COUNTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Process counts
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS", value_parser = process_count)]
     pub processes: Vec<u32>,
-    /// MPI libraries: mpich, openmpi [default: those that are found here]
+    /// `mpich`, `openmpi` [default: found here]
     #[arg(long, value_delimiter = ',', value_name = "LIBRARIES")]
     pub mpi: Vec<String>,
-    /// Take the default of everything that no option gives, without asking
+    /// Use defaults without asking
     #[arg(long, short)]
     pub yes: bool,
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long)]
     pub force: bool,
 }
 
-/// The directory that campaigns are kept in.
-#[derive(Args, Clone)]
-pub struct Where {
-    /// Directory that contains the directories of campaigns
-    #[arg(long, env = "CVC_CAMPAIGNS", default_value = "campaigns", value_name = "DIR", value_parser = directory)]
-    pub campaigns: Utf8PathBuf,
-}
-
-/// A directory, which need not exist.
-fn directory(text: &str) -> Result<Utf8PathBuf, ValueError> {
-    let path = Utf8PathBuf::from(text);
-    if path.exists() && !path.is_dir() {
-        Err(ValueError::File)
-    } else {
-        Ok(path)
-    }
-}
-
-/// The campaign of a file.
-#[derive(Args, Clone)]
-pub struct Which {
-    /// Variant of the campaign, [variants.NAME] in its file
-    #[arg(long, value_name = "NAME")]
-    pub variant: Option<String>,
-}
-
 #[derive(Args)]
 pub struct PlanArgs {
-    /// Campaign file
+    /// Campaign file or its directory
+    #[arg(default_value = ".", add = ArgValueCompleter::new(complete::campaign_files))]
     pub file: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Print the plan as JSON; the same file and seed give the same bytes on every machine
+    /// Print the plan as reproducible JSON
     #[arg(long)]
     pub json: bool,
-    /// With --json: also what is expected, of time, space and money; that depends on the day, the prices and this machine
+    /// Add time, space and cost estimates to --json
     #[arg(long, requires = "json")]
     pub estimates: bool,
-    /// Show the points and sites that cost or last least first, instead of in the order of the file
+    /// Sort points and sites [default: file order]
     #[arg(long, value_name = "BY")]
     pub sort: Option<SortBy>,
-    /// Show every run in its order, not only the points
+    /// Show every run
     #[arg(long)]
     pub runs: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
 }
 
-/// What a plan's points and sites are sorted by.
+/// Order of a plan's points and sites.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortBy {
-    /// US dollars; what is not known comes last
+    /// US dollars; unknown costs last
     Cost,
     /// Time of a run, and of a site
     Time,
@@ -334,9 +439,27 @@ pub enum SortBy {
 /// The points that a command is limited to.
 #[derive(Args, Clone)]
 pub struct SelectionArgs {
-    /// Only points with these factors, as in "app=npb-bt processes=4,9"; given several times, any of them
+    /// Only points with these factors (e.g. "app=npb-bt processes=4,9"); repeated: any of them
     #[arg(long, value_name = "FACTORS")]
     pub only: Vec<String>,
+}
+
+/// Results for continuous integration.
+#[derive(Args, Clone, Default)]
+pub struct CiArgs {
+    /// Write results as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<Utf8PathBuf>,
+    /// Append a Markdown summary
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<Utf8PathBuf>,
+}
+
+impl CiArgs {
+    /// Returns whether any file is requested.
+    pub fn is_wanted(&self) -> bool {
+        self.junit.is_some() || self.summary.is_some()
+    }
 }
 
 #[derive(Args)]
@@ -349,46 +472,70 @@ pub struct PricesArgs {
 
 #[derive(Args)]
 pub struct RunArgs {
-    /// Campaign file
+    /// Campaign file or its directory
+    #[arg(default_value = ".", add = ArgValueCompleter::new(complete::campaign_files))]
     pub file: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Print one JSON object for each event
+    /// Print one JSON object per event
     #[arg(long)]
     pub json: bool,
-    /// Try runs again that have failed for good
+    /// Retry runs that failed permanently
     #[arg(long)]
     pub retry_failed: bool,
-    /// Go on where the first runs all fail in the same way, and try again what failed at once
+    /// Continue after identical early failures, and retry immediate ones
     #[arg(long)]
     pub keep_going: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
-    /// Begin no run that would probably end after this time, as in 90m or 2h; the rest is left for the next `cvc run`
+    /// Start no run expected to end after this time; the next `cvc run` continues
     #[arg(long = "for", value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub time_limit: Option<f64>,
-    /// First install what the campaign needs on its sites, as `cvc install` does
+    /// Run `cvc install` first
     #[arg(long)]
     pub install: bool,
-    /// Accept the software that is installed now, where it differs from cvc.lock
+    /// Accept software that differs from cvc.lock
     #[arg(long)]
     pub update_lock: bool,
-    /// Directory of the report [default: reports/NAME]
+    /// Report directory [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub report: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub ci: CiArgs,
+}
+
+impl RunArgs {
+    /// Returns the arguments of `cvc run FILE`.
+    pub fn for_file(file: Utf8PathBuf, which: Which, place: Where) -> Self {
+        Self {
+            file,
+            which,
+            place,
+            json: false,
+            retry_failed: false,
+            keep_going: false,
+            selection: SelectionArgs { only: Vec::new() },
+            time_limit: None,
+            install: false,
+            update_lock: false,
+            report: None,
+            ci: CiArgs::default(),
+        }
+    }
 }
 
 #[derive(Args)]
 pub struct FsckArgs {
-    /// Campaign file, or a campaign's directory
+    /// Campaign file or directory [default: the only one here]
+    #[arg(default_value = ".", hide_default_value = true, add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Repair what was found; nothing is removed, and what is replaced is kept beside
+    /// Repair, keeping replaced files
     #[arg(long)]
     pub repair: bool,
     /// Print JSON
@@ -398,13 +545,14 @@ pub struct FsckArgs {
 
 #[derive(Args)]
 pub struct StatusArgs {
-    /// Campaign file, or a campaign's directory
+    /// Campaign file or directory [default: the only one here]
+    #[arg(default_value = ".", hide_default_value = true, add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Show it again and again until the campaign is complete, with a pause of so long in between
+    /// Refresh at this interval [without a value: 2s]
     #[arg(long, value_name = "TIME", value_parser = seconds, num_args = 0..=1, default_missing_value = "2s", require_equals = true)]
     pub watch: Option<f64>,
     /// Print JSON
@@ -414,25 +562,27 @@ pub struct StatusArgs {
 
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Campaign file, or a campaign's directory
+    /// Campaign file or directory [default: the only one here]
+    #[arg(default_value = ".", hide_default_value = true, add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Port of the loopback interface [default: any that is free]
+    /// Loopback port [default: any]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Directory of the campaign's report [default: reports/NAME]
+    /// Report directory [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub report: Option<Utf8PathBuf>,
 }
 
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// Campaign file, or a campaign's directory
+    /// Campaign file or directory
+    #[arg(add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
-    /// Beginning of the identifier of a run or a point, or factors of points, as in mapping=4Nx1P mpi=mpich
+    /// Start of an identifier, or factors (e.g. mpi=mpich)
     #[arg(required = true, value_name = "RUN|POINT|FACTOR=VALUE")]
     pub what: Vec<String>,
     #[command(flatten)]
@@ -445,57 +595,96 @@ pub struct ExplainArgs {
 }
 
 #[derive(Args)]
+pub struct ReportBugArgs {
+    /// Campaign file, directory or name, or run directory
+    pub campaign: Utf8PathBuf,
+    /// Starts of run identifiers [default: last failures]
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<String>,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// File to write [default: cvc-bug-CAMPAIGN-TIME.tar.gz]
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<Utf8PathBuf>,
+}
+
+#[derive(Args)]
 pub struct DownArgs {
-    /// Campaign file, or a campaign's directory or name
+    /// Campaign file, directory or name
+    #[arg(add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Take it that nothing is left on this site, which cannot be reached any more; may be given several times
+    /// Assume that this unreachable site is clean; repeatable
     #[arg(long, value_name = "SITE")]
     pub forget: Vec<String>,
-    /// Then also remove the keys with which cvc lets the nodes of its ssh sites log in to each other; `cvc install` lets them in again
+    /// Also remove login keys between nodes of ssh sites; `cvc install` adds them again
     #[arg(long)]
     pub keys: bool,
-    /// Print one JSON object for each event
+    /// Also take deployed file systems down, with all data in them
+    #[arg(long)]
+    pub storage: bool,
+    /// Print one JSON object per event
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args)]
+pub struct InterruptArgs {
+    /// Site of the campaign
+    pub site: String,
+    /// Campaign file, directory or name [default: the only one here]
+    #[arg(default_value = ".", hide_default_value = true, add = ArgValueCompleter::new(complete::campaigns))]
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Node, as named by `cvc run`
+    #[arg(long, value_name = "NODE")]
+    pub node: String,
+    /// Time from notice to reclaim; on EC2, two minutes
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "2m")]
+    pub notice: f64,
+}
+
+#[derive(Args)]
 pub struct SweepArgs {
-    /// Search only this region; may be given several times [default: the region of the AWS configuration, and all that campaigns have used]
+    /// Only this region; repeatable [default: configured and used ones]
     #[arg(long, value_name = "REGION")]
     pub region: Vec<String>,
-    /// Search every region that the account may use
+    /// All regions of the account
     #[arg(long)]
     pub all_regions: bool,
-    /// Only what is older than this, as in 2h
+    /// Only resources older than this
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub older_than: Option<f64>,
-    /// Only fleets whose end, by their tags, is past; for cron
+    /// Only fleets past their tagged end
     #[arg(long)]
     pub expired: bool,
-    /// Maximum time to wait in each region for resources that are in use [default: 15m]
+    /// Maximum wait per region [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<f64>,
-    /// Owner of the resources [default: CVC_OWNER, or USER@MACHINE]
+    /// Resource owner [default: CVC_OWNER or USER@MACHINE]
     #[arg(long, conflicts_with = "any_owner")]
     pub owner: Option<String>,
     /// Resources of all owners
     #[arg(long)]
     pub any_owner: bool,
-    /// Show what would be removed, without removing it
+    /// Only show what would be removed
     #[arg(long, short = 'n')]
     pub dry_run: bool,
-    /// Also resources of campaigns that are running here, or that are kept for the next campaign
+    /// Include resources of running campaigns and reserved ones
     #[arg(long)]
     pub in_use: bool,
-    /// Profile of the AWS configuration
+    /// AWS profile
     #[arg(long)]
     pub profile: Option<String>,
-    /// Address to use instead of AWS's own
+    /// AWS endpoint
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
     #[command(flatten)]
@@ -505,72 +694,22 @@ pub struct SweepArgs {
     pub json: bool,
 }
 
-/// A duration: `90s`, `30m`, `1h 30m`, `2d`.
-fn seconds(text: &str) -> Result<f64, cvc_core::units::DurationError> {
-    cvc_core::units::seconds(text)
-}
-
-/// A value that an option does not take.
-#[derive(Debug, PartialEq, thiserror::Error)]
-enum ValueError {
-    #[error("write a share as 30% or 0.3")]
-    Share,
-    #[error("`{part}` means {} %: write {part}% or {}", part * 100.0, part / 100.0)]
-    UnclearShare { part: f64 },
-    #[error("a share must be above 0 and at most 1000%")]
-    ShareRange,
-    #[error("it is a file, and a directory is needed")]
-    File,
-    #[error("write a number above 0, as in 12.5")]
-    Positive,
-    #[error("write a site and its price in US dollars, as in c3.xlarge=0.21")]
-    SitePrice,
-}
-
-/// A size that is written or read each second: `200MiB`, also `200MiB/s`.
-fn mib_each_second(text: &str) -> Result<f64, String> {
-    let size: cvc_core::units::ByteSize = text.strip_suffix("/s").unwrap_or(text).parse()?;
-    if size.0 == 0 {
-        return Err("nothing is ever written at this rate: write it as in 200MiB".into());
-    }
-    Ok(size.0 as f64 / f64::from(1 << 20))
-}
-
-/// A share: `30%` or `0.3`.
-fn part(text: &str) -> Result<f64, ValueError> {
-    let (number, factor) = text
-        .strip_suffix('%')
-        .map_or((text, 1.0), |number| (number, 0.01));
-    let part = number
-        .trim()
-        .parse::<f64>()
-        .map_err(|_| ValueError::Share)?
-        * factor;
-    if factor == 1.0 && (1.5..=100.0).contains(&part) {
-        return Err(ValueError::UnclearShare { part });
-    }
-    if part.is_finite() && part > 0.0 && part <= 10.0 {
-        Ok(part)
-    } else {
-        Err(ValueError::ShareRange)
-    }
-}
-
 #[derive(Args)]
 pub struct ReportArgs {
-    /// Campaign file, or a campaign's directory
+    /// Campaign file or directory [default: the only one here]
+    #[arg(default_value = ".", hide_default_value = true, add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Directory of the report [default: reports/NAME]
+    /// Report directory [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
-    /// Formats of the report [default: those of the campaign file]
+    /// Report formats [default: the campaign's]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
-    /// Exit with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    /// Exit with code 11 if predictions miss a bound
     #[arg(long)]
     pub gate: bool,
 }
@@ -581,15 +720,15 @@ pub struct ImageCommandArgs {
     #[command(subcommand)]
     pub command: Option<ImageCommand>,
     #[command(flatten)]
-    pub show: Option<cvc_image_show::command::ImageArgs>,
-    /// Print a line of CSV for each checkpoint in a directory, in the form that `cvc predict --from` takes
+    pub show: Option<image::ImageArgs>,
+    /// Print a CSV line per checkpoint, for `cvc predict --from`
     #[arg(long, conflicts_with_all = ["json", "estimate"])]
     pub csv: bool,
 }
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
-    /// Show which pages differ between two checkpoints of the same processes, by zone and part
+    /// Show pages that differ between two checkpoints, by zone
     Diff(ImageDiffArgs),
 }
 
@@ -598,59 +737,58 @@ pub enum ImageCommand {
 pub struct TraceArgs {
     #[command(subcommand)]
     pub command: Option<TraceCommand>,
-    /// The files of one trace: a log of Darshan, files of `strace -ff -ttt -T -y` or `-f`, .pfw files of DFTracer, or directories with them; the
-    /// directory of a run stands for the trace in it. Several logs of Darshan, or a directory with several, are a table of jobs
+    /// Traces of Darshan, `strace -ff -ttt -T -y` or DFTracer, or directories
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<Utf8PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write every event as a line of CSV to this file; `-` is standard output, and nothing else is printed then
+    /// Write events as CSV; `-`: standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<Utf8PathBuf>,
-    /// Of several logs, write a line of CSV for each file to this file; --csv writes one for each job and module
+    /// Write CSV by file, of several logs
     #[arg(long, value_name = "FILE")]
     pub files_csv: Option<Utf8PathBuf>,
-    /// Of several logs, only those whose program or path has this text; may be given several times
+    /// Only logs with this text in program or path; repeatable
     #[arg(long, value_name = "TEXT")]
     pub job: Vec<String>,
-    /// Of several logs, only files whose path has this text; may be given several times
+    /// Only files with this text in the path; repeatable
     #[arg(long, value_name = "TEXT")]
     pub path: Vec<String>,
     /// Write a file for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<Utf8PathBuf>,
-    /// Write a page with plots: bandwidth over time, bursts, and who wrote which places when
+    /// Write a page with plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<Utf8PathBuf>,
-    /// Images of the checkpoint that was traced, or their directory: their writes are laid over their zones
+    /// Images of the traced checkpoint; shows writes by zone
     #[arg(long, value_name = "IMAGE")]
     pub images: Vec<Utf8PathBuf>,
-    /// Aggregators that were asked for, to hold against those that wrote
+    /// Requested aggregators, to compare with writers
     #[arg(long, value_name = "N")]
     pub aggregators: Option<usize>,
-    /// TOML file with other thresholds of findings
+    /// TOML file with thresholds of findings
     #[arg(long, value_name = "FILE")]
     pub thresholds: Option<Utf8PathBuf>,
-    /// Pause that ends a burst [default: a hundredth of the trace, at least a millisecond]
+    /// Pause that ends a burst [default: 1 % of the trace, at least 1ms]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub gap: Option<f64>,
-    /// List all files and bursts, and also findings of what is as it should be
+    /// List all files, bursts and findings
     #[arg(long)]
     pub all: bool,
 }
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
-    /// Compare two traces: files of the same role, their operations, and the order of these
+    /// Compare files, operations and their order of two traces
     Compare(TraceCompareArgs),
 }
 
 #[derive(Args)]
 pub struct TraceCompareArgs {
-    /// The first trace: a file, or a directory of files
+    /// First trace: file or directory
     pub first: Utf8PathBuf,
-    /// The second
+    /// Second trace
     pub second: Utf8PathBuf,
     /// Pause that ends a burst
     #[arg(long, value_name = "TIME", value_parser = seconds)]
@@ -665,33 +803,32 @@ pub struct TraceCompareArgs {
 
 #[derive(Args)]
 pub struct CompareArgs {
-    /// Campaigns (directory, file or name), one site of a campaign (CAMPAIGN:SITE), or saved baselines (@NAME). The others are compared with
-    /// the first; of one campaign alone, its sites with its first site
-    #[arg(required = true, value_name = "SIDE")]
+    /// Campaigns, sites (CAMPAIGN:SITE) or baselines (@NAME), compared with the first; one campaign: its sites
+    #[arg(required = true, value_name = "SIDE", add = ArgValueCompleter::new(complete::campaigns))]
     pub sides: Vec<String>,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Compare only this quantity; may be given several times
+    /// Only this quantity; repeatable
     #[arg(long, value_name = "NAME")]
     pub quantity: Vec<String>,
-    /// Relative difference up to which two values count as the same
+    /// Maximum relative difference of equal values
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = part)]
     pub margin: f64,
-    /// Take the sides as one history: compare each with the one before, and tell the steps
+    /// Compare each side with the previous one
     #[arg(long, conflicts_with = "save")]
     pub history: bool,
     /// List every pair of points
     #[arg(long)]
     pub detail: bool,
-    /// Save the results of the first side as a baseline of this name, which later comparisons call @NAME
+    /// Save the first side as baseline @NAME
     #[arg(long, value_name = "NAME")]
     pub save: Option<String>,
-    /// Directory for a report of each comparison [default: none is written]
+    /// Report directory [default: none]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
-    /// Formats of the report
+    /// Report formats
     #[arg(
         long,
         value_enum,
@@ -700,9 +837,11 @@ pub struct CompareArgs {
         requires = "to"
     )]
     pub format: Vec<ReportFormat>,
-    /// Exit with code 13 if something differs (or got worse), and with code 14 if of something nothing can be told
+    /// Exit with code 13 if sides differ (or are worse), 14 if undecided
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "differs", require_equals = true)]
     pub gate: Option<CompareGate>,
+    #[command(flatten)]
+    pub ci: CiArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -710,44 +849,62 @@ pub struct CompareArgs {
 
 #[derive(Args)]
 pub struct AdviseArgs {
-    /// Campaigns (directory, file or name), one site of a campaign (CAMPAIGN:SITE), or saved baselines (@NAME)
-    #[arg(required = true, value_name = "SIDE")]
+    /// Campaigns, sites (CAMPAIGN:SITE) or baselines (@NAME)
+    #[arg(required = true, value_name = "SIDE", add = ArgValueCompleter::new(complete::campaigns))]
     pub sides: Vec<String>,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Only this application, or application and class, as in npb-bt or npb-bt.C
+    /// Only this application (e.g. npb-bt, npb-bt.C)
     #[arg(long, value_name = "APP")]
     pub app: Option<String>,
-    /// The job computes so many times as long as the measured runs
+    /// Job length in measured runs
     #[arg(long, value_name = "N", default_value = "1", value_parser = multiple)]
     pub times: f64,
-    /// The job must end within this time, as in 90m or 2h
+    /// Computing time on the fastest candidate
+    #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "times")]
+    pub work: Option<f64>,
+    /// Computing time between checkpoints [default with --mtbf: optimal]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub every: Option<f64>,
+    /// Only candidates with checkpoints
+    #[arg(long)]
+    pub checkpointed: bool,
+    /// Maximum job time
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub deadline: Option<f64>,
-    /// The job may cost so many US dollars
+    /// Maximum job cost
     #[arg(long, value_name = "USD", value_parser = multiple)]
     pub budget: Option<f64>,
-    /// Checkpoints may lengthen it by this share at most, as in 5%
+    /// Maximum checkpoint overhead
     #[arg(long, value_name = "SHARE", value_parser = part)]
     pub overhead: Option<f64>,
-    /// Mean time between failures of the whole job: time and cost are those that are expected with failures
+    /// Job's mean time between failures
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub mtbf: Option<f64>,
-    /// Longest time of a batch job: a longer one goes on from its checkpoint
+    /// Restart time after a failure [default: a checkpoint's time]
+    #[arg(long, value_name = "TIME", value_parser = seconds, requires = "mtbf")]
+    pub restart_time: Option<f64>,
+    /// Maximum time of a batch job
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub walltime: Option<f64>,
-    /// Time between the notice that an instance is taken back and its end: a checkpoint must fit in
+    /// Time from reclaim notice to instance end; a checkpoint must fit
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub notice: Option<f64>,
-    /// Price of a node for an hour where no run has a cost, as in c3.xlarge=0.21; may be given several times
+    /// Hourly node price where runs have no cost; repeatable
     #[arg(long, value_name = "SITE=USD", value_parser = site_price)]
     pub price: Vec<(String, f64)>,
-    /// Directory for a report [default: none is written]
+    /// Region of the shipped prices
+    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    pub region: String,
+    /// Storage price per GiB and month, for two checkpoints
+    #[arg(long, value_name = "USD", value_parser = multiple)]
+    pub dollars_per_gib_month: Option<f64>,
+    /// Report directory [default: none]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
-    /// Formats of the report
+    /// Report formats
     #[arg(
         long,
         value_enum,
@@ -761,39 +918,57 @@ pub struct AdviseArgs {
     pub json: bool,
 }
 
-/// A number above 0.
-fn multiple(text: &str) -> Result<f64, ValueError> {
-    let number = text.trim().trim_start_matches('$').parse::<f64>();
-    number
-        .ok()
-        .filter(|number| number.is_finite() && *number > 0.0)
-        .ok_or(ValueError::Positive)
-}
-
-/// A site with its price.
-fn site_price(text: &str) -> Result<(String, f64), ValueError> {
-    let (site, price) = text.rsplit_once('=').ok_or(ValueError::SitePrice)?;
-    if site.is_empty() {
-        return Err(ValueError::SitePrice);
-    }
-    Ok((site.to_owned(), multiple(price)?))
+#[derive(Args)]
+pub struct JobsArgs {
+    /// Output of `sacct --parsable2` or `sacct --json`
+    pub file: Utf8PathBuf,
+    /// Price region
+    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    pub region: String,
+    /// Only this instance type; repeatable [default: all non-burstable]
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub types: Vec<String>,
+    /// Only this architecture
+    #[arg(long, value_name = "ARCH", value_parser = ["x86_64", "arm64"])]
+    pub architecture: Option<String>,
+    /// Cluster processors are vCPUs [default: physical cores]
+    #[arg(long)]
+    pub vcpu: bool,
+    /// Campaign with measured program times; repeatable
+    #[arg(long, value_name = "SIDE")]
+    pub from: Vec<String>,
+    /// The cluster's site in --from, to scale job times
+    #[arg(long, value_name = "SITE", requires = "from")]
+    pub cluster: Option<String>,
+    /// Mean time between failures per instance
+    #[arg(long, value_name = "TIME", value_parser = seconds, requires = "from")]
+    pub mtbf_node: Option<f64>,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Write the cheapest type of each job as CSV
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<Utf8PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]
 pub struct ImportArgs {
-    /// Table whose columns are named like factors and quantities, description of tables (.toml), or JSON of ReFrame, HPCAdvisor, Ramble or
-    /// hyperfine
+    /// Table, description (.toml), or JSON of ReFrame, HPCAdvisor, Ramble or hyperfine
     pub file: Utf8PathBuf,
-    /// Name of the campaign [default: that of the description, or of the file]
+    /// Campaign name
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
-    /// Take the place of an earlier import of this name
+    /// Replace an earlier import
     #[arg(long)]
     pub replace: bool,
-    /// Leave out rows without a value, which otherwise end the import with exit code 16
+    /// Skip rows without a value [else: exit code 16]
     #[arg(long)]
     pub skip: bool,
-    /// Words that stand for a missing value; `common` is N/A, NA, NaN, null, -, -- and ?
+    /// Words for missing values; `common`: N/A, NA, NaN, null, -, --, ?
     #[arg(
         long,
         value_name = "WORD,...",
@@ -801,10 +976,10 @@ pub struct ImportArgs {
         allow_hyphen_values = true
     )]
     pub missing: Vec<String>,
-    /// Sign before decimals [default: recognised]
+    /// Decimal sign [default: detected]
     #[arg(long, value_name = "SIGN", value_parser = ["point", "comma"])]
     pub decimal: Option<String>,
-    /// Columns that are factors, whatever their names
+    /// Columns to use as factors
     #[arg(long = "factor", value_name = "COLUMN,...", value_delimiter = ',')]
     pub factors: Vec<String>,
     #[command(flatten)]
@@ -814,57 +989,58 @@ pub struct ImportArgs {
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("form").required(true).multiple(true).args(["csv", "parquet", "artifact", "ro_crate"]))]
 pub struct ExportArgs {
-    /// Campaign file, a campaign's directory, or its name
+    /// Campaign file, directory or name
+    #[arg(add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Write points, runs, values, facts and leases as CSV tables into this directory, with their schema in datapackage.json
+    /// Write CSV tables and datapackage.json
     #[arg(long, value_name = "DIR")]
     pub csv: Option<Utf8PathBuf>,
-    /// Write the same tables as Parquet files into this directory
+    /// Write Parquet tables
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<Utf8PathBuf>,
-    /// Write an artefact to publish into this zip: a BagIt bag of the campaign's files, tables and report, with ARTIFACT.md; secrets are
-    /// withheld, and names of hosts, users and accounts, and addresses, are replaced by words such as host-1
+    /// Write a BagIt zip to publish, without secrets; names and addresses are replaced
     #[arg(long, value_name = "FILE")]
     pub artifact: Option<Utf8PathBuf>,
-    /// Directory of the report for the artefact [default: reports/NAME, if it is there]
+    /// Report to include [default: reports/NAME]
     #[arg(long, value_name = "DIR", requires = "artifact")]
     pub report: Option<Utf8PathBuf>,
-    /// Write the artefact although records of runs are missing, damaged or changed
+    /// Accept missing, damaged or changed records
     #[arg(long, requires = "artifact")]
     pub damaged: bool,
-    /// Leave names and addresses in the artefact as they are
+    /// Keep names and addresses in the artefact
     #[arg(long, requires = "artifact")]
     pub keep_names: bool,
-    /// Write a Process Run Crate into this directory: the files of the campaign, the tables, and an action for each run
+    /// Write a Process Run Crate
     #[arg(long, value_name = "DIR")]
     pub ro_crate: Option<Utf8PathBuf>,
-    /// Who made the runs, for the crate [default: nobody is named]
+    /// Agent of the crate's runs
     #[arg(long, value_name = "NAME", requires = "ro_crate")]
     pub agent: Option<String>,
-    /// Address of the licence of the crate, as https://creativecommons.org/licenses/by/4.0/
-    #[arg(long, value_name = "URL", requires = "ro_crate")]
+    /// Licence of the crate
+    #[arg(long, value_name = "URL", requires = "ro_crate", value_parser = web_address)]
     pub license: Option<String>,
-    /// Take the place of an earlier export
+    /// Replace an earlier export
     #[arg(long)]
     pub replace: bool,
 }
 
-/// What a comparison must not find.
+/// Result that fails the gate of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompareGate {
     /// Any difference
     Differs,
-    /// A difference in the direction that is not better, or something unequal that must be equal
+    /// A worse value, or a difference where equality is required
     Worse,
 }
 
 #[derive(Args)]
 pub struct AaTestArgs {
-    /// Campaign file, or a campaign's directory
+    /// Campaign file or directory [default: the only one here]
+    #[arg(default_value = ".", hide_default_value = true, add = ArgValueCompleter::new(complete::campaigns))]
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
@@ -877,36 +1053,42 @@ pub struct AaTestArgs {
 
 #[derive(Args)]
 pub struct ReproduceArgs {
-    /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
-    #[arg(required_unless_present = "list")]
+    /// Paper's name, or folder with paper.toml
     pub paper: Option<Utf8PathBuf>,
-    /// Only this table: its printed number or its name; may be given several times
+    /// Only this table, by number or name; repeatable
     #[arg(long, value_name = "ID")]
     pub table: Vec<String>,
-    /// List the papers, or the tables of the paper, without writing anything
+    /// List papers, or the paper's tables
     #[arg(long)]
     pub list: bool,
-    /// Directory with folders of papers, searched before the built-in papers
+    /// Directory of further papers, searched first
     #[arg(long, value_name = "DIR")]
     pub papers: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub measure: MeasureArgs,
-    /// Directory of the report [default: reports/papers/PAPER]
+    /// Report directory [default: reports/papers/PAPER]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
-    /// Formats of the report [default: all]
+    /// Report formats [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub ci: CiArgs,
 }
 
 /// Measurements for a paper's tables.
 #[derive(Args, Clone)]
 pub struct MeasureArgs {
-    /// First run what remains to be done of the paper's campaigns for one machine
+    /// First run the paper's campaigns for one machine
     #[arg(long)]
     pub measure: bool,
-    /// Directory of a campaign whose runs are compared with the tables; may be given several times [default: those of the paper's
-    /// campaigns]
+    /// Variant to measure; `kernels` needs only MPI and DMTCP
+    #[arg(long, value_name = "NAME", requires = "measure")]
+    pub variant: Option<String>,
+    /// Campaign directory to compare; repeatable [default: the paper's]
     #[arg(long, value_name = "DIR", conflicts_with = "measure")]
     pub from: Vec<Utf8PathBuf>,
     #[command(flatten)]
@@ -923,46 +1105,65 @@ pub enum ReportFormat {
 }
 
 #[derive(Args)]
+#[command(group = clap::ArgGroup::new("priced").multiple(true).args(["delta", "instance", "dollars_per_hour", "storage"]))]
 pub struct PredictArgs {
-    /// Campaign (its directory, file or name), a CSV table of observations, or a directory with images; may be given several times
+    /// Campaign, CSV of observations or directory of images; repeatable
     #[arg(long, value_name = "CAMPAIGN|CSV|IMAGES")]
     pub from: Vec<Utf8PathBuf>,
-    /// Directories with DMTCP's images of one program at two or more numbers of processes: everything is read from the images
+    /// Directories of DMTCP images at two or more process counts
     #[arg(long, value_name = "DIRECTORY", num_args = 1.., conflicts_with = "delta")]
     pub images: Vec<Utf8PathBuf>,
-    /// What to predict: APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
-    /// mapping is that many processes on one node; program and library may be left out if all observations have the same; may be given several times
-    #[arg(long, value_name = "SETTING", required_unless_present_any = ["judge", "delta"])]
+    /// APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], e.g. "npb-bt.D 2Nx32P mpich-ch3"; repeatable
+    #[arg(long, value_name = "SETTING", required_unless_present_any = ["judge", "delta", "checkpoint_time", "stand_in", "layout"])]
     pub at: Vec<String>,
-    /// Train only on observations with these factors, as in "processes=1,4,9 app=npb-bt"; given several times, any of them
+    /// Show smaller runs that can represent this setting (e.g. "npb-bt.C 4Nx16P mpich-ch3"); repeatable
+    #[arg(long, value_name = "SETTING", conflicts_with_all = ["delta", "checkpoint_time", "storage"])]
+    pub stand_in: Vec<String>,
+    /// Train only on these factors; repeatable
     #[arg(long, value_name = "FACTORS")]
     pub train: Vec<String>,
-    /// Leave out observations with these factors
+    /// Exclude observations with these factors
     #[arg(long, value_name = "FACTORS")]
     pub exclude: Vec<String>,
-    /// Compare the observations that do not train with what is predicted for them
+    /// Compare predictions with observations not trained on
     #[arg(long)]
     pub judge: bool,
-    /// Tell which further run would make the answer to each --at narrower, and what it costs
+    /// Show the most useful next run for each --at, and its cost
     #[arg(long, requires = "at")]
     pub next: bool,
-    /// Share of the program's time that checkpoints may take, as in 30% or 0.3; gives the number of checkpoints
+    /// Share of time for checkpoints (e.g. 30%)
     #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true)]
     pub overhead: Option<f64>,
-    /// Time of the program without checkpoints, as in 3000s, 50m or 2h [default: as observed with as many processes]
+    /// Program time without checkpoints [default: observed]
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub app_time: Option<f64>,
-    /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between
-    /// checkpoints, and what the run then takes on average
+    /// Job's mean time between failures
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
-    /// The same of one node, as in 200d or 5y: that of the job is this, divided by the nodes of the setting
+    /// Mean time between failures of a node
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "mtbf")]
     pub mtbf_node: Option<f64>,
-    /// Time from a failure until the program computes again, as in 3m [default: as long as a checkpoint takes]
+    /// Restart time after a failure [default: a checkpoint's time]
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub restart_time: Option<f64>,
-    /// Show all quantities, every model that was fitted with its parameters, and the runs behind each number
+    /// Known checkpoint time, instead of observations
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = seconds,
+        conflicts_with_all = ["at", "from", "images", "train", "exclude", "judge", "next", "detail", "delta"]
+    )]
+    pub checkpoint_time: Option<f64>,
+    /// Job's nodes, with --checkpoint-time
+    #[arg(long, value_name = "N", requires = "checkpoint_time", value_parser = clap::value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
+    /// Instance type of the nodes, for the cost
+    #[arg(long, value_name = "TYPE", conflicts_with_all = ["delta", "dollars_per_hour"])]
+    pub instance: Option<String>,
+    /// Region for --instance
+    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    pub region: String,
+    /// Show all quantities, models and underlying runs
     #[arg(long)]
     pub detail: bool,
     #[command(flatten)]
@@ -971,15 +1172,18 @@ pub struct PredictArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub kept: StorageArgs,
+    #[command(flatten)]
     pub stored: DeltaChoiceArgs,
+    #[command(flatten)]
+    pub layouts: LayoutArgs,
 }
 
-/// Checkpoints that store what changed.
+/// Checkpoints stored as changes.
 #[derive(Args)]
-#[command(next_help_heading = "What changes between checkpoints")]
+#[command(next_help_heading = "Changes between checkpoints")]
 pub struct DeltaChoiceArgs {
-    /// Tell by which method to store checkpoints, and how often: from directories of consecutive checkpoints of a run, the oldest first, a
-    /// table of pairs as `cvc delta compare --csv` prints it, or, with --from, a campaign that took series; takes --app-time, --mtbf and --bandwidth
+    /// Choose storage method and interval, from checkpoints (oldest first), CSV of `cvc delta compare`, or --from
     #[arg(
         long,
         value_name = "STATE|CSV",
@@ -988,14 +1192,13 @@ pub struct DeltaChoiceArgs {
         conflicts_with_all = ["at", "train", "exclude", "judge", "next", "overhead", "mtbf_node", "detail"]
     )]
     pub delta: Option<Vec<Utf8PathBuf>>,
-    /// Time between the checkpoints that are given, as in 60s [default: that of DMTCP's restart scripts with them; of other files, their own times]
+    /// Time between the given checkpoints [default: from files]
     #[arg(long, value_name = "TIME", value_parser = seconds, requires = "delta", allow_hyphen_values = true)]
     pub every: Option<f64>,
-    /// Point of the campaign, where several have series
+    /// Campaign point with the series
     #[arg(long, value_name = "ID", requires_all = ["delta", "from"])]
     pub point: Option<String>,
-    /// Codecs to choose from. Of directories, up to four states are stored with each in a temporary directory, and the last of them is restored; of a
-    /// campaign, they are those of its records [default: none, of a campaign all that it has]
+    /// Codecs to choose from [default: none; campaign: its own]
     #[arg(
         long,
         value_name = "CODECS",
@@ -1004,41 +1207,41 @@ pub struct DeltaChoiceArgs {
         requires = "delta"
     )]
     pub codec: Vec<cvc_delta_rules::Codec>,
-    /// What is written of checkpoints each second, all nodes together, as in 200MiB
-    #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
+    /// Write rate per second, all nodes
+    #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "bandwidth_for")]
     pub bandwidth: Option<f64>,
-    /// What is read at restarts each second [default: as much as is written]
+    /// Read rate per second [default: write rate]
     #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
     pub read_bandwidth: Option<f64>,
-    /// At how much each second a checkpoint is searched for what changed while the program waits, as in 1GiB [default: it does not wait]
+    /// Search rate for changes per second, if the program waits
     #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
     pub search_bandwidth: Option<f64>,
-    /// What a checkpoint takes whatever it stores; also a restart, unless --restart-time says otherwise
+    /// Fixed time per checkpoint and restart
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1s", allow_hyphen_values = true)]
     pub start_time: f64,
-    /// What each file of a chain takes at a restart beside its bytes
+    /// Fixed time per restored file
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "0.01s", allow_hyphen_values = true)]
     pub file_time: f64,
-    /// Size of the blocks that are compared, a power of two from 4KiB to 1MiB; of several, the one with which least is lost [default: 4KiB]
+    /// Block sizes to choose from [default: 4KiB]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', requires = "delta")]
     pub block: Vec<cvc_core::units::ByteSize>,
-    /// Dollars for an hour of all machines of the run
-    #[arg(long, value_name = "DOLLARS", value_parser = multiple, requires = "delta")]
+    /// Hourly price of all machines
+    #[arg(long, value_name = "DOLLARS", value_parser = multiple, requires = "app_time")]
     pub dollars_per_hour: Option<f64>,
-    /// Dollars for a GiB that is stored for a month
-    #[arg(long, value_name = "DOLLARS", value_parser = multiple, requires = "delta")]
+    /// Storage price per GiB and month
+    #[arg(long, value_name = "DOLLARS", value_parser = multiple, requires = "priced")]
     pub dollars_per_gib_month: Option<f64>,
-    /// What is to be least: the expected time, or the dollars for machines and a month of storage
+    /// Objective to minimise
     #[arg(long, value_enum, default_value = "time")]
-    pub least: Least,
+    pub least: Objective,
 }
 
-/// What the choice of a method makes least.
+/// Objective of the choice of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Least {
-    /// The expected time of the run
+pub enum Objective {
+    /// Expected time of the run
     Time,
-    /// Dollars of the machines for it, and of all its checkpoints for a month
+    /// Cost of machines, and of storage for a month
     Cost,
 }
 
@@ -1046,8 +1249,9 @@ pub enum Least {
 #[derive(Args, Clone)]
 pub struct SiteOf {
     /// Site of the campaign
+    #[arg(add = ArgValueCompleter::new(complete::sites))]
     pub site: String,
-    /// Campaign file [default: the only one in this directory]
+    /// Campaign file [default: the only one here]
     #[arg(long, value_name = "FILE")]
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
@@ -1060,56 +1264,61 @@ pub struct InstallArgs {
     pub of: SiteOf,
     #[command(flatten)]
     pub place: Where,
-    /// Show what would be done, without doing it
+    /// Only show what would be done
     #[arg(long)]
     pub check: bool,
-    /// Only these parts: base, storage, mpi, dmtcp, darshan, apps, kernels
+    /// Only these: base, storage, mpi, dmtcp, darshan, apps, kernels
     #[arg(long, value_name = "TAGS", value_delimiter = ',')]
     pub tags: Vec<String>,
-    /// Only these hosts, as ansible-playbook takes them; may be given several times
+    /// Only these hosts, as for ansible-playbook; repeatable
     #[arg(long, value_name = "HOST")]
     pub limit: Vec<String>,
-    /// Take the versions that are installed or available now, instead of those in cvc.lock
+    /// Use current versions instead of cvc.lock
     #[arg(long)]
     pub update_lock: bool,
-    /// Write the inventory, the variables and the roles for ansible-playbook to this directory, without installing anything
+    /// Only write files for ansible-playbook
     #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "tags", "limit"])]
     pub inventory_only: Option<Utf8PathBuf>,
-    /// Print one JSON object for each event
+    /// Print one JSON object per event
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// Campaign file to check, with all its sites; or one site of --file [default: everything that cvc can use on this machine]
-    #[arg(value_name = "FILE|SITE")]
+    /// Campaign file, or a site of --file [default: this machine]
+    #[arg(value_name = "FILE|SITE", add = ArgValueCompleter::new(complete::campaign_files))]
     pub target: Option<Utf8PathBuf>,
-    /// Campaign file of the site [default: the only one in this directory]
+    /// Campaign file [default: the only one here]
     #[arg(long, value_name = "FILE", requires = "target")]
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,
-    /// Show each known hazard of MPI and DMTCP with its reason, and what cvc sets against it
+    /// Show known hazards of MPI and DMTCP
     #[arg(long)]
     pub hazards: bool,
-    /// Take a small checkpoint and restart it, with each MPI library that is found, on one node and over two
+    /// Test checkpoint and restart with each MPI library
     #[arg(long)]
     pub probe: bool,
-    /// Run the smallest workload of an application (a name, or the file of a descriptor) with each MPI library, and say which parts of its
-    /// descriptor fit and which do not
-    #[arg(long, value_name = "NAME", conflicts_with = "probe")]
+    /// Measure whether non-blocking MPI-IO progresses during computation
+    #[arg(long, conflicts_with = "probe")]
+    pub overlap: bool,
+    /// Include collective writes, which crash some libraries
+    #[arg(long, requires = "overlap")]
+    pub collective: bool,
+    /// Test an application and its descriptor with each MPI library
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["probe", "overlap"], add = ArgValueCompleter::new(complete::applications))]
     pub app: Option<String>,
-    /// Only with this MPI library of the site; may be given several times
+    /// Only this MPI library; repeatable
     #[arg(long, value_name = "NAME", requires = "app")]
     pub mpi: Vec<String>,
-    /// This workload instead of the smallest
+    /// Workload [default: smallest]
     #[arg(long, requires = "app")]
     pub class: Option<String>,
-    /// This number of processes instead of the smallest legal one above 1
+    /// Processes [default: the smallest legal number above 1]
     #[arg(long, requires = "app", value_parser = clap::value_parser!(u32).range(1..))]
     pub processes: Option<u32>,
-    /// Look for the program here first; may be given several times
+    /// Program directory to search first; repeatable
     #[arg(long, value_name = "DIR", requires = "app")]
     pub app_dir: Vec<Utf8PathBuf>,
     /// Print JSON
@@ -1176,14 +1385,14 @@ mod tests {
             "--app-time",
             "1h 30m",
         ];
-        let Command::Predict(args) = Arguments::try_parse_from(predict)
+        let Some(Command::Predict(args)) = Arguments::try_parse_from(predict)
             .expect("a command line")
             .command
         else {
             panic!("predict")
         };
         assert_eq!((args.mtbf, args.app_time), (Some(1800.0), Some(5400.0)));
-        let Command::Sweep(args) =
+        let Some(Command::Sweep(args)) =
             Arguments::try_parse_from(["cvc", "sweep", "--older-than", "30m", "--wait", "15m"])
                 .expect("a command line")
                 .command

@@ -1,136 +1,73 @@
-//! Shows the progress of a campaign: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
+//! Shows the progress of a campaign: a bar on a terminal, otherwise lines, or JSON events if requested.
 
 use crate::{
-    output::{self, note, tell_json},
+    output::{self, emit_json, note},
     text::{paragraph, shown},
 };
-use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::observe::{Observer, SessionProgress};
 use cvc_core::ids::RunId;
 use cvc_core::outcome::Outcome;
-use cvc_core::point::{Point, Repeat};
 use cvc_core::units::counted;
 pub use cvc_core::units::duration;
+pub use cvc_session::Varying;
 use cvc_sites::install::{InstallEvent, TaskResult};
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
-/// The factors that tell points apart, so that lines stay short.
-#[derive(Clone, Debug, Default)]
-pub struct Varying(Vec<String>);
-
-impl Varying {
-    /// The factors that differ between these points.
-    pub fn of<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
-        let user = points
-            .clone()
-            .flat_map(|p| p.user.keys().map(String::as_str));
-        let mut names: Vec<&str> = Point::FACTORS
-            .iter()
-            .copied()
-            .filter(|f| *f != "processes")
-            .chain(user)
-            .collect();
-        names.dedup();
-        let varies = |name: &str| {
-            // that a factor says nothing of some points follows from another one
-            let mut values = points.clone().filter_map(|p| p.factor(name));
-            let first = values.next();
-            values.any(|v| Some(v) != first)
-        };
-        let mut kept: Vec<String> = Vec::new();
-        for name in names {
-            if varies(name) && !kept.iter().any(|k| k == name) {
-                kept.push(name.to_owned());
-            }
-        }
-        if kept.is_empty() {
-            kept.push("app".into());
-        }
-        Self(kept)
-    }
-
-    /// Names of the factors.
-    pub fn names(&self) -> &[String] {
-        &self.0
-    }
-
-    /// A point in a few words.
-    pub fn show(&self, point: &Point) -> String {
-        let values: Vec<String> = self
-            .0
-            .iter()
-            .filter_map(|name| {
-                let value = point.factor(name)?;
-                // a number or a flag says nothing without its name
-                let speaks = matches!(
-                    name.as_str(),
-                    "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "moment"
-                );
-                Some(if speaks {
-                    value
-                } else {
-                    format!("{name}={value}")
-                })
-            })
-            .collect();
-        values.join(" ")
-    }
-}
-
-/// The observer for this output.
+/// Returns the observer for the requested form of output.
 pub fn observer(json: bool, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
     let shown: Box<dyn Observer> = if json {
         Box::new(Json)
     } else if output::is_stderr_terminal() {
-        Box::new(Bar::new(varying, expected_s))
+        Box::new(BarDisplay::new(varying, expected_s))
     } else {
         Box::new(Lines {
             varying,
             under_way: UnderWay::default(),
             number: 0,
             total: 0,
-            pace: Pace::new(expected_s),
+            pace: RemainingTime::new(expected_s),
         })
     };
     Box::new(Logged(shown))
 }
 
-/// Writes everything that is shown to the log as well.
+/// Observer that copies all messages to the log.
 struct Logged(Box<dyn Observer>);
 
 impl Observer for Logged {
-    fn on(&mut self, progress: &Progress) {
+    fn on(&mut self, progress: &SessionProgress) {
         let what = serde_json::to_string(progress).unwrap_or_default();
         match progress {
-            Progress::RunFinished {
+            SessionProgress::RunFinished {
                 outcome: Outcome::Failed { cause, detail },
                 run,
                 ..
             } => {
                 tracing::warn!(%run, ?cause, detail, "run failed");
             }
-            Progress::Stage { .. } => tracing::debug!("{what}"),
+            SessionProgress::Stage { .. } => tracing::debug!("{what}"),
             _ => tracing::info!("{what}"),
         }
         self.0.on(progress);
     }
 }
 
-/// One JSON object for each event, on standard output.
+/// Observer that prints each event as a JSON object to standard output.
 struct Json;
 
 impl Observer for Json {
-    fn on(&mut self, progress: &Progress) {
+    fn on(&mut self, progress: &SessionProgress) {
         if let Ok(line) = serde_json::to_string(progress) {
-            tell_json(line);
+            emit_json(line);
         }
     }
 }
 
-/// Estimates the remaining time: from the plan at first, then from the runs so far.
-struct Pace {
+/// Estimates the remaining time: at first from the plan, later from the runs that have ended.
+struct RemainingTime {
     expected_s: f64,
     runs: u64,
     began: Instant,
@@ -138,7 +75,7 @@ struct Pace {
     left: u64,
 }
 
-impl Pace {
+impl RemainingTime {
     fn new(expected_s: f64) -> Self {
         Self {
             expected_s,
@@ -149,18 +86,18 @@ impl Pace {
         }
     }
 
-    fn on(&mut self, progress: &Progress) {
+    fn on(&mut self, progress: &SessionProgress) {
         match progress {
-            Progress::Started { runs, done } => {
+            SessionProgress::Started { runs, done } => {
                 (self.runs, self.left, self.began) =
                     (*runs, runs.saturating_sub(*done), Instant::now());
             }
-            Progress::RunFinished { retry: false, .. } => {
+            SessionProgress::RunFinished { retry: false, .. } => {
                 self.done_here += 1;
                 self.left = self.left.saturating_sub(1);
             }
-            Progress::Quarantined { skipped: gone, .. }
-            | Progress::Decided {
+            SessionProgress::Quarantined { skipped: gone, .. }
+            | SessionProgress::Decided {
                 not_needed: gone, ..
             } => {
                 self.left = self.left.saturating_sub(*gone);
@@ -184,16 +121,9 @@ impl Pace {
     }
 }
 
-fn repeat(repeat: Repeat) -> String {
-    match repeat {
-        Repeat::Warmup(n) => format!("warm-up {n}"),
-        Repeat::Measured(n) => format!("repeat {n}"),
-    }
-}
-
-/// How a run ended, and below that, of a failed one, where its output is; nothing of other events.
-fn outcome(progress: &Progress) -> Option<String> {
-    let Progress::RunFinished {
+/// Describes how a run ended; for a failed run, a second line names the file with its output. `None` for other events.
+fn outcome(progress: &SessionProgress) -> Option<String> {
+    let SessionProgress::RunFinished {
         outcome,
         wall_s,
         retry,
@@ -225,14 +155,14 @@ fn outcome(progress: &Progress) -> Option<String> {
     })
 }
 
-/// The runs under way in a few words.
+/// Short descriptions of the runs in progress.
 #[derive(Default)]
 struct UnderWay(HashMap<RunId, String>);
 
 impl UnderWay {
-    /// Takes in that a run began; its words, if this is what the event tells.
-    fn begin(&mut self, progress: &Progress, varying: &Varying) -> Option<String> {
-        let Progress::RunStarted {
+    /// Records the start of a run; returns its description, or `None` for other events.
+    fn begin(&mut self, progress: &SessionProgress, varying: &Varying) -> Option<String> {
+        let SessionProgress::RunStarted {
             run,
             point,
             repeat: r,
@@ -247,24 +177,24 @@ impl UnderWay {
         } else {
             String::new()
         };
-        let words = format!("{}, {}{again}", varying.show(point), repeat(*r));
+        let words = format!("{}, {}{again}", varying.show(point), r);
         self.0.insert(run.clone(), words.clone());
         Some(words)
     }
 
-    /// The words of a run that has ended; its identifier if it was not heard of.
+    /// Removes a run that has ended and returns its description, or its identifier if its start was not reported.
     fn end(&mut self, run: &RunId) -> String {
         self.0.remove(run).unwrap_or_else(|| format!("run {run}"))
     }
 }
 
-/// A line for an event of an installation: changes and failures only.
+/// Returns a line for an event of an installation; only changes and failures have one.
 fn install_line(event: &InstallEvent) -> Option<String> {
     Some(match event {
         InstallEvent::Preparing { what } => format!("preparing: {what}"),
         InstallEvent::Started { site, hosts, check } => {
             let what = if *check {
-                "checking what would be installed on"
+                "checking the installation on"
             } else {
                 "installing on"
             };
@@ -297,16 +227,17 @@ fn install_line(event: &InstallEvent) -> Option<String> {
     })
 }
 
-/// A line for an event that both forms show.
-fn line(progress: &Progress, varying: &Varying) -> Option<String> {
+/// Returns the line for an event that needs no bar: without a terminal it is printed, with a terminal it is printed above the bar. Returns `None` for
+/// other events.
+fn line(progress: &SessionProgress, varying: &Varying) -> Option<String> {
     Some(match progress {
-        Progress::Preparing { what } => format!("preparing: {what}"),
-        Progress::Site { what } => what.clone(),
-        Progress::RunLost { run, reason } => {
+        SessionProgress::Preparing { what } => format!("preparing: {what}"),
+        SessionProgress::Site { what } => what.clone(),
+        SessionProgress::RunLost { run, reason } => {
             format!("run {run} is lost and will be repeated: {reason}")
         }
-        Progress::Install(event) => return install_line(event),
-        Progress::Skipped {
+        SessionProgress::Install(event) => return install_line(event),
+        SessionProgress::Skipped {
             reason,
             points,
             runs,
@@ -323,38 +254,38 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
                 shown.join(", ")
             )
         }
-        Progress::Recovered { run, ended, kept } => {
+        SessionProgress::Recovered { run, ended, kept } => {
             let what = if *kept {
-                "its results were complete and are kept"
+                "its complete results are kept"
             } else {
                 "it will be repeated"
             };
-            format!("run {run} was cut off: {ended} processes ended, {what}")
+            format!("run {run} was interrupted: {ended} processes ended, {what}")
         }
-        Progress::Missing { runs } => match runs.as_slice() {
-            [run] => format!(
-                "run {run} had succeeded, and its directory is missing: it will be repeated"
-            ),
+        SessionProgress::Missing { runs } => match runs.as_slice() {
+            [run] => {
+                format!("run {run} succeeded, but its directory is missing: it will be repeated")
+            }
             [first, ..] => format!(
-                "{} had succeeded, and their directories are missing ({first}, ...): they will be repeated",
+                "{} succeeded, but their directories are missing ({first}, ...): they will be repeated",
                 counted(runs.len(), "run")
             ),
             [] => String::new(),
         },
-        Progress::TakenIn { runs } => format!(
-            "{} the journal did not know: their results are whole and are kept",
+        SessionProgress::TakenIn { runs } => format!(
+            "{} missing in the journal: their results are complete and are kept",
             counted(runs.len(), "finished run")
         ),
-        Progress::Quarantined { point, skipped } => format!(
+        SessionProgress::Quarantined { point, skipped } => format!(
             "point {point} failed too often: {} skipped",
             counted(*skipped, "run")
         ),
-        Progress::Decided {
+        SessionProgress::Decided {
             point,
             reason,
             not_needed: 0,
         } => format!("point {point}: {reason}"),
-        Progress::Decided {
+        SessionProgress::Decided {
             point,
             reason,
             not_needed,
@@ -362,24 +293,24 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             "point {point}: {reason}; {} not needed",
             counted(*not_needed, "run")
         ),
-        Progress::FailedAlike {
+        SessionProgress::FailedAlike {
             site,
             points,
             attempts,
             left,
             ..
         } => format!(
-            "site {site} begins no more runs: {} at {} failed in the same way, and none has succeeded; {} {} not begun",
+            "site {site} starts no more runs: {} at {} failed in the same way, and none has succeeded; {} {} not started",
             counted(attempts, "attempt"),
             counted(points, "point"),
             counted(left, "run"),
             if *left == 1 { "is" } else { "are" }
         ),
-        Progress::Stopping { now: false } => {
-            "stopping after the run under way; Ctrl-C again stops at once".into()
+        SessionProgress::Stopping { now: false } => {
+            "stopping after the current run; Ctrl-C again stops immediately".into()
         }
-        Progress::Stopping { now: true } => "stopping now".into(),
-        Progress::Ended {
+        SessionProgress::Stopping { now: true } => "stopping now".into(),
+        SessionProgress::Ended {
             succeeded,
             failed,
             skipped,
@@ -388,30 +319,34 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             "{} succeeded, {failed} failed, {skipped} skipped, {left} left",
             counted(succeeded, "run")
         ),
-        Progress::Started { .. }
-        | Progress::RunStarted { .. }
-        | Progress::Stage { .. }
-        | Progress::RunFinished { .. } => return None,
+        SessionProgress::Started { .. }
+        | SessionProgress::RunStarted { .. }
+        | SessionProgress::Stage { .. }
+        | SessionProgress::RunFinished { .. } => return None,
     })
 }
 
-/// Plain lines on standard error.
+/// Observer that prints plain lines to standard error.
 struct Lines {
     varying: Varying,
     under_way: UnderWay,
     number: u64,
     total: u64,
-    pace: Pace,
+    pace: RemainingTime,
 }
 
 impl Observer for Lines {
-    fn on(&mut self, progress: &Progress) {
+    fn on(&mut self, progress: &SessionProgress) {
         self.pace.on(progress);
         match progress {
-            Progress::Started { runs, done } => {
+            SessionProgress::Started { runs, done } => {
                 (self.total, self.number) = (*runs, *done);
                 let about = duration(self.pace.left_s());
                 match done {
+                    _ if done >= runs => note(format_args!(
+                        "nothing left to do: {} done",
+                        counted(done, "run")
+                    )),
                     0 => note(format_args!(
                         "{} to do, about {about}",
                         counted(runs, "run")
@@ -422,14 +357,14 @@ impl Observer for Lines {
                     )),
                 }
             }
-            Progress::RunStarted { .. } => {
+            SessionProgress::RunStarted { .. } => {
                 self.under_way.begin(progress, &self.varying);
             }
-            Progress::RunFinished { run, retry, .. } => {
+            SessionProgress::RunFinished { run, retry, .. } => {
                 self.number += u64::from(!retry);
                 let left = duration(self.pace.left_s());
                 let ended = outcome(progress).unwrap_or_default();
-                // the output of a failed run stands below
+                // the file with a failed run's output is printed on its own line
                 let (ended, output) = ended
                     .split_once('\n')
                     .map_or((&*ended, String::new()), |(ended, output)| {
@@ -451,8 +386,8 @@ impl Observer for Lines {
     }
 }
 
-/// A bar with the current run below it.
-struct Bar {
+/// A progress bar with the current run below it.
+struct BarDisplay {
     bar: output::Bar,
     varying: Varying,
     under_way: UnderWay,
@@ -460,10 +395,10 @@ struct Bar {
     number: u64,
     total: u64,
     failed: u64,
-    pace: Pace,
+    pace: RemainingTime,
 }
 
-impl Bar {
+impl BarDisplay {
     fn new(varying: Varying, expected_s: f64) -> Self {
         let bar = output::bar();
         bar.set_template("{spinner} {wide_msg}");
@@ -476,7 +411,7 @@ impl Bar {
             number: 0,
             total: 0,
             failed: 0,
-            pace: Pace::new(expected_s),
+            pace: RemainingTime::new(expected_s),
         }
     }
 
@@ -499,33 +434,33 @@ impl Bar {
     }
 }
 
-impl Observer for Bar {
-    fn on(&mut self, progress: &Progress) {
+impl Observer for BarDisplay {
+    fn on(&mut self, progress: &SessionProgress) {
         self.pace.on(progress);
         match progress {
-            Progress::Started { runs, done } => {
+            SessionProgress::Started { runs, done } => {
                 self.bar
                     .set_template("{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}");
                 self.bar.set_length(*runs);
                 self.bar.set_position(*done);
                 (self.total, self.number) = (*runs, *done);
             }
-            Progress::RunStarted { .. } => {
+            SessionProgress::RunStarted { .. } => {
                 self.current = self
                     .under_way
                     .begin(progress, &self.varying)
                     .unwrap_or_default();
                 self.message("");
             }
-            Progress::Stage { stage, .. } => self.message(stage),
-            Progress::Install(InstallEvent::Task { task }) => self.bar.set_message(task),
-            Progress::Install(InstallEvent::Host {
+            SessionProgress::Stage { stage, .. } => self.message(stage),
+            SessionProgress::Install(InstallEvent::Task { task }) => self.bar.set_message(task),
+            SessionProgress::Install(InstallEvent::Host {
                 host,
                 task,
                 result: TaskResult::Ok,
                 ..
             }) => self.bar.set_message(&format!("{task} · {host}")),
-            Progress::RunFinished {
+            SessionProgress::RunFinished {
                 run,
                 outcome: o,
                 retry,
@@ -533,14 +468,14 @@ impl Observer for Bar {
             } => {
                 self.number += u64::from(!retry);
                 self.failed += u64::from(!retry && matches!(o, Outcome::Failed { .. }));
-                let told = format!(
+                let text = format!(
                     "[{}/{}] {}: {}",
                     self.number,
                     self.total,
                     self.under_way.end(run),
                     outcome(progress).unwrap_or_default()
                 );
-                for line in told.lines() {
+                for line in text.lines() {
                     self.bar.println(&paragraph("", line));
                 }
                 self.bar.advance(u64::from(!retry));
@@ -548,7 +483,7 @@ impl Observer for Bar {
             }
             other => {
                 if let Some(line) = line(other, &self.varying) {
-                    if matches!(other, Progress::Ended { .. }) {
+                    if matches!(other, SessionProgress::Ended { .. }) {
                         self.bar.finish_and_clear();
                         note(line);
                     } else {

@@ -1,4 +1,4 @@
-//! Exit codes: the one place where they are decided. The table in the help and the one in docs/cli.md are made from this type.
+//! Exit codes. The tables in the help and in docs/cli.md are made from this type.
 
 use std::process::ExitCode;
 
@@ -8,13 +8,13 @@ use std::process::ExitCode;
 pub enum ExitStatus {
     /// The command did its work.
     Done = 0,
-    /// Internal error, or output that cannot be written.
+    /// Internal error, or unwritable output.
     Internal = 1,
     /// The campaign file, a descriptor or the command line is wrong.
     Usage = 2,
     /// A cloud or Slurm refused, or cannot be reached.
     Provider = 3,
-    /// A host cannot be reached or cannot do what it should.
+    /// A host cannot be reached or lacks a required feature.
     Host = 4,
     /// Software cannot be installed or is missing.
     Installation = 5,
@@ -24,30 +24,30 @@ pub enum ExitStatus {
     Store = 7,
     /// No model fits the observations.
     Model = 8,
-    /// Leases or other resources are left.
+    /// Leases or other cloud resources are left.
     Leftover = 9,
     /// Runs failed.
     RunsFailed = 10,
     /// A prediction missed its bound.
     BoundMissed = 11,
-    /// The budget does not pay for more runs.
+    /// The budget does not suffice for more runs.
     OverBudget = 12,
-    /// A comparison found a difference, and `--gate` asked for none.
+    /// A comparison with `--gate` found a difference.
     Differs = 13,
-    /// A comparison could not tell, and `--gate` asked it to.
+    /// A comparison with `--gate` is undecided.
     CannotTell = 14,
-    /// A plan needs more time, memory, space or money than there is, or a program that computes for longer.
+    /// A plan needs more time, memory, space or money than is available, or its runs end before their checkpoints are due.
     NotEnough = 15,
     /// An import would leave out rows.
     RowsLeftOut = 16,
     /// The user interrupted the command.
     Interrupted = 130,
-    /// The reader of the output is gone, as in `cvc status | head`: what a shell reports of a program that SIGPIPE ended.
+    /// The reader of the output has closed it, as in `cvc status | head`. Shells report this code for a program that SIGPIPE ended.
     Unread = 141,
 }
 
 impl ExitStatus {
-    /// All of them, in the order of their numbers.
+    /// All exit codes in numerical order.
     pub const ALL: [Self; 19] = [
         Self::Done,
         Self::Internal,
@@ -70,12 +70,12 @@ impl ExitStatus {
         Self::Unread,
     ];
 
-    /// The number that the shell gets.
+    /// Returns the number of the exit code.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Its meaning, for the tables in the help and in the docs.
+    /// Returns the meaning for the tables in the help and in the docs.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -91,22 +91,22 @@ impl ExitStatus {
             Self::RunsFailed => "runs failed",
             Self::BoundMissed => "a prediction missed its bound",
             Self::OverBudget => "the budget does not pay for more runs",
-            Self::Differs => "something that is compared differs",
-            Self::CannotTell => "of something that is compared nothing can be told",
+            Self::Differs => "a comparison found a difference",
+            Self::CannotTell => "a comparison is undecided",
             Self::NotEnough => "a plan needs more time, memory, space or money than there is",
             Self::RowsLeftOut => "an import would leave out rows",
             Self::Interrupted => "interrupted",
-            Self::Unread => "nobody reads the output, as in `cvc status | head`",
+            Self::Unread => "the output has no reader, as in `cvc status | head`",
         }
     }
 
-    /// The table at the end of `cvc --help`.
+    /// Returns the table at the end of `cvc --help`.
     pub fn help_table() -> String {
         let lines = Self::ALL.map(|status| format!("{:>5}  {}", status.code(), status.meaning()));
         format!("Exit codes:\n{}", lines.join("\n"))
     }
 
-    /// The table of docs/cli.md.
+    /// Returns the table of docs/cli.md.
     pub fn markdown_table() -> String {
         let rows =
             Self::ALL.map(|status| format!("| {} | {} |\n", status.code(), status.meaning()));

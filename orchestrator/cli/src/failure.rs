@@ -1,18 +1,21 @@
 //! Errors as a user sees them, and their exit codes.
 
-use crate::{exit_status::ExitStatus, output::note, session_log};
+use crate::{
+    exit_status::ExitStatus, image_error::ImageCommandError, output::note, session_log,
+    text::paragraph,
+};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use cvc_core::source::{SourceError, SourceErrors};
 use cvc_core::store::StoreError;
+use cvc_core::units::counted;
 use cvc_delta::{DeltaError, DeltaErrorKind};
 use cvc_engine::{attempt::RunError, crew::CrewError};
-use cvc_image_show::command::ImageCommandError;
 use cvc_index::error::AnalysisError;
 use cvc_prediction::predict::PredictError;
 use cvc_session::SessionError;
 use cvc_show::ShowError;
 use cvc_sites::error::CampaignError;
 use cvc_sites::install::InstallError;
-use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
@@ -22,21 +25,21 @@ use std::{
 /// Why a command ends without having done its work.
 #[derive(Debug)]
 pub enum Failure {
-    /// The campaign file or a descriptor.
+    /// An error in the campaign file or a descriptor.
     Spec(SourceErrors),
-    /// An error that stopped a campaign.
+    /// An error that stopped the campaign.
     Campaign(CampaignError),
-    /// A file of the campaign.
+    /// An unusable file of the campaign.
     Store(StoreError),
-    /// The index or a report.
+    /// An error of the index or of a report.
     Analysis(AnalysisError),
-    /// Software on a site.
+    /// An error while software was installed or searched on a site.
     Install(Box<InstallError>),
-    /// An image, or a directory of them.
+    /// An error of `cvc image`.
     Image(ImageCommandError),
-    /// The reader of the output is gone (`cvc … | head`), which is not an error.
+    /// The reader of the output has closed it (`cvc … | head`), which is not an error.
     Unread,
-    /// Anything else, in one line, with how to fix it.
+    /// Any other error: a message in one line, and how to fix it.
     Other {
         status: ExitStatus,
         message: String,
@@ -101,7 +104,7 @@ impl From<SessionError> for Failure {
             SessionError::Campaign(error) => error.into(),
             SessionError::Store(error) => error.into(),
             SessionError::Install(error) => error.into(),
-            SessionError::Asked { message, hint } => Self::Other {
+            SessionError::ImpossibleRequest { message, hint } => Self::Other {
                 status: ExitStatus::Usage,
                 message,
                 hint: Some(hint),
@@ -110,7 +113,8 @@ impl From<SessionError> for Failure {
                 status: ExitStatus::Store,
                 message: error.to_string(),
                 hint: Some(
-                    "`cvc run FILE` makes one; --campaigns says where campaigns are kept".into(),
+                    "`cvc run FILE` or `cvc import FILE` creates one; --campaigns sets the parent directory"
+                        .into(),
                 ),
             },
             SessionError::UnknownPath => Self::Other {
@@ -207,7 +211,9 @@ fn of_prediction(error: &PredictError) -> ExitStatus {
 
 fn of_image(error: &ImageCommandError) -> ExitStatus {
     match error {
-        ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
+        ImageCommandError::ListingOfDirectory(_) | ImageCommandError::AgainstDirectory(_) => {
+            ExitStatus::Usage
+        }
         ImageCommandError::Compressor { .. } => ExitStatus::Installation,
         ImageCommandError::Image(_)
         | ImageCommandError::BrokenImages { .. }
@@ -217,38 +223,43 @@ fn of_image(error: &ImageCommandError) -> ExitStatus {
     }
 }
 
-/// What helps against an error of a campaign's files.
+/// Returns a hint for an error in a campaign's files.
 fn store_hint(error: &StoreError) -> Option<String> {
     match error {
         StoreError::Damaged { path, .. } if path.ends_with("journal.jsonl") => {
             let campaign = path.parent().unwrap_or(path).display();
-            Some(format!("`cvc fsck {campaign}` says what is lost, and with --repair goes on with what is whole"))
+            Some(format!("`cvc fsck {campaign}` shows the losses; with --repair, it continues with complete entries"))
         }
         StoreError::Copied { original, .. } => {
-            Some(format!("work with {}, or remove it; a campaign of its own starts from the campaign file", original.display()))
+            Some(format!("use {}, or remove it; for a separate campaign, start from the campaign file", original.display()))
         }
         StoreError::Io { path, .. } if path.starts_with(cvc_core::paths::cache()) => {
-            Some("cvc keeps files there that it can make again; XDG_CACHE_HOME names another place".into())
+            Some("cvc keeps reproducible files there; set XDG_CACHE_HOME to use another directory".into())
         }
         StoreError::Io { .. } if error.is_full_disk() => Some("make room, then run the same command again: it continues".into()),
         StoreError::Io { path, source, .. } => match source.kind() {
-            std::io::ErrorKind::NotFound => Some(format!("is {} there?", path.parent().filter(|p| !p.as_os_str().is_empty())?.display())),
+            std::io::ErrorKind::NotFound => path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())
+                .map(|parent| format!("{} does not exist: create it, or correct the path", parent.display())),
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
                 Some("change its permissions, or choose a directory of your own".into())
+            }
+            std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
+                Some("it is a file: give a directory, or another file".into())
             }
             _ => None,
         },
         StoreError::WentBack { path, .. } => {
             let campaign = path.parent().unwrap_or(path).display();
             Some(format!(
-                "bring the newest copy of it back, or `cvc fsck --repair {campaign}` goes on from what is there and takes in the runs that are whole"
+                "restore its newest copy, or run `cvc fsck --repair {campaign}` to continue from the present state and keep complete runs"
             ))
         }
         StoreError::Fenced { path, .. } => {
             let campaign = path.parent().unwrap_or(path).display();
             Some(format!(
-                "this cvc has ended what it ran here and left the rest to the other one; if there is none, type the command again where \
-                 {campaign} is now"
+                "this cvc ended its runs here and left the rest to the other one; if there is none, run the command again at the present location of {campaign}"
             ))
         }
         StoreError::NoLocks { .. } => Some(
@@ -258,54 +269,17 @@ fn store_hint(error: &StoreError) -> Option<String> {
     }
 }
 
-/// One error with a place in a file.
-#[derive(Debug)]
-struct Placed {
-    message: String,
-    hint: Option<String>,
-    label: Option<LabeledSpan>,
-    source: NamedSource<String>,
-}
+/// Maximum number of errors shown for a file. In a file that is not a campaign, further errors follow from the first.
+const MAX_PLACED: usize = 10;
 
-impl Placed {
-    /// The message with its place, as miette draws it. It has no colours: nobody could tell their codes from
-    /// those that a file may have in it.
-    fn render(&self) -> String {
-        /// Draws what it is given, as `Debug` of miette's reports does.
-        struct Drawn<'a>(&'a Placed);
-        impl std::fmt::Display for Drawn<'_> {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                MietteHandlerOpts::new()
-                    .color(false)
-                    .terminal_links(false)
-                    .build()
-                    .debug(self.0, f)
-            }
-        }
-        Drawn(self).to_string()
-    }
-}
-
-impl std::fmt::Display for Placed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-impl std::error::Error for Placed {}
-impl Diagnostic for Placed {
-    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        self.hint
-            .as_ref()
-            .map(|h| Box::new(h) as Box<dyn std::fmt::Display>)
-    }
-    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
-        Some(&self.source)
-    }
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        self.label
-            .clone()
-            .map(|l| Box::new(std::iter::once(l)) as Box<dyn Iterator<Item = LabeledSpan>>)
-    }
+/// Renders the line of a file around a span. The text has no colours, because their escape codes could not be distinguished from escape codes in the
+/// file.
+fn source_lines(path: &Path, text: &str, span: Range<usize>) -> String {
+    let snippet = Snippet::source(text)
+        .path(path.to_string_lossy())
+        .annotation(AnnotationKind::Primary.span(span));
+    let group = Group::with_level(Level::ERROR).element(snippet);
+    Renderer::plain().render(&[group])
 }
 
 impl Failure {
@@ -313,11 +287,15 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Self::Spec(SourceErrors(errors)) => {
-                for (i, error) in errors.into_iter().enumerate() {
+                let more = errors.len().saturating_sub(MAX_PLACED);
+                for (i, error) in errors.into_iter().take(MAX_PLACED).enumerate() {
                     if i > 0 {
                         note("");
                     }
                     report_placed(error);
+                }
+                if more > 0 {
+                    note(format!("\nand {}", counted(more, "more error")));
                 }
                 ExitStatus::Usage.into()
             }
@@ -354,9 +332,9 @@ impl Failure {
     }
 }
 
-/// Shows an error of a file that people write, with the lines around it where they may be shown.
+/// Prints an error of a file that people write, with the lines around the position if [`is_near`] allows showing them.
 fn report_placed(error: SourceError) {
-    // the position also in one line, as editors and scripts read it
+    // the position is repeated in one line, for editors and scripts
     let message = error.to_string();
     tracing::error!(
         exit = ExitStatus::Usage.code(),
@@ -368,16 +346,16 @@ fn report_placed(error: SourceError) {
     } else {
         Default::default()
     };
-    let placed = Placed {
-        message,
-        hint: error.hint,
-        label: span.map(|s| LabeledSpan::new_with_span(None, s)),
-        source: NamedSource::new(error.path.display().to_string(), text),
-    };
-    note(in_the_form_of_all(&placed.render()));
+    note(paragraph("", &format!("error: {message}")));
+    if let Some(span) = span {
+        note(source_lines(&error.path, &text, span));
+    }
+    if let Some(hint) = &error.hint {
+        note(paragraph("  ", &format!("hint: {hint}")));
+    }
 }
 
-/// Returns the exit code of a campaign's error.
+/// Returns the exit code for a campaign's error.
 fn campaign_status(error: &CampaignError) -> ExitStatus {
     match error {
         CampaignError::Run(RunError::Store(_) | RunError::Input(_)) => ExitStatus::Store,
@@ -395,7 +373,7 @@ fn campaign_status(error: &CampaignError) -> ExitStatus {
     }
 }
 
-/// Returns how a campaign's error may be corrected.
+/// Returns a hint for a campaign's error.
 fn campaign_hint(error: &CampaignError) -> Option<String> {
     match error {
         CampaignError::Run(RunError::Host(error)) => error.hint(),
@@ -411,21 +389,21 @@ fn campaign_hint(error: &CampaignError) -> Option<String> {
         CampaignError::Provider { error, .. } => error.hint(),
         CampaignError::Install(error) => error.hint(),
         CampaignError::NotWritten { .. } => {
-            let first = if error.is_full_disk() { "make room" } else { "correct the cause" };
+            let first = if error.is_full_disk() { "make room" } else { "fix the cause" };
             Some(format!("{first}, then run the same command again: it continues"))
         }
         CampaignError::Leftover { .. } => {
-            Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())
+            Some("run `cvc run` or `cvc down` to end it; `cvc sweep` also finds instances, from any machine".into())
         }
     }
 }
 
-/// Most bytes of a line of an excerpt that are shown before and after the beginning of what is wrong.
+/// Maximum bytes shown of an excerpt's long line, before and after the error's position.
 const SHOWN_BEFORE: usize = 240;
 const SHOWN_AFTER: usize = 120;
 
-/// Whether lines of a file may be shown: it lies below the current directory or next to an argument, and is not hidden there. Others are named by
-/// files that somebody else may have written, and may hold secrets.
+/// Returns whether lines of a file may be shown. The file must be below the current directory, or below the directory of a file on the command line,
+/// and no part of its path from there may be hidden. Other files may contain secrets.
 fn is_near(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else {
         return true;
@@ -440,7 +418,7 @@ fn is_near(path: &Path) -> bool {
     })
 }
 
-/// The text with its long lines cut around the place, and the place in it.
+/// Cuts long lines of the text around the position; returns the text and the span in it.
 fn shortened(text: &str, span: Option<Range<usize>>) -> (String, Option<Range<usize>>) {
     const CUT: char = '…';
     let is_long = |line: &str| line.len() > SHOWN_BEFORE + SHOWN_AFTER;
@@ -459,7 +437,7 @@ fn shortened(text: &str, span: Option<Range<usize>>) -> (String, Option<Range<us
         let content = line.trim_end_matches(['\n', '\r']);
         let (from, to) = if is_long(content) {
             let at = at.unwrap_or(0).min(content.len());
-            // the whole beginning, as long as it fits: then the column is that of the file
+            // keep the beginning of the line if the position is near it, so that the shown column equals the column in the file
             let from = if at <= SHOWN_BEFORE {
                 0
             } else {
@@ -487,25 +465,11 @@ fn shortened(text: &str, span: Option<Range<usize>>) -> (String, Option<Range<us
     (shown, place)
 }
 
-/// Gives a message of miette the form that all messages of cvc have: `error: WHERE: WHAT`, and `hint:` for what to do.
-fn in_the_form_of_all(text: &str) -> String {
-    let mut is_head = true;
-    let lines = text.lines().map(|line| {
-        is_head &= !line.starts_with("  help: ") && !line.contains("╭─");
-        match line.strip_prefix("  × ") {
-            Some(first) if is_head => format!("error: {first}"),
-            _ if is_head => line.replacen("  │ ", "       ", 1),
-            _ => line.replacen("  help: ", "  hint: ", 1),
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 fn one_line(status: ExitStatus, message: &str, hint: Option<&str>) -> ExitCode {
     tracing::error!(exit = status.code(), hint, "{message}");
-    note(format!("error: {message}"));
+    note(paragraph("", &format!("error: {message}")));
     if let Some(hint) = hint {
-        note(format!("  hint: {hint}"));
+        note(paragraph("  ", &format!("hint: {hint}")));
     }
     status.into()
 }
@@ -527,14 +491,14 @@ mod tests {
         );
         let span = span.expect("a place");
         assert!(span.start == 10 && text[span].chars().all(|c| c == '"' || c == 'x'));
-        // far along the line, and not at the beginning of a letter
+        // a position far along the line, after multi-byte characters
         let wide = format!("a = [{}oops]\n", "\"ä\", ".repeat(100_000));
         let at = wide.find("oops").expect("there");
         let (text, span) = shortened(&wide, Some(at..at + 4));
         assert_eq!(&text[span.expect("a place")], "oops");
         assert!(text.len() < 1000, "{}", text.len());
         assert_eq!(shortened(&wide, None).1, None);
-        // at the end of the text
+        // a position at the end of the text
         let end = wide.trim_end().len();
         let (text, span) = shortened(wide.trim_end(), Some(end..end));
         assert_eq!(span, Some(text.len()..text.len()));

@@ -1,4 +1,4 @@
-//! A panic is a bug of cvc: what is said of it, and what is to be sent with a report.
+//! Handles panics, which are bugs of cvc: prints the message, and which files to send with a report.
 
 use crate::{exit_status::ExitStatus, failure::Failure, output, session_log};
 use cvc_core::panics::panic_text;
@@ -7,7 +7,7 @@ use std::{
     panic::{self, AssertUnwindSafe, catch_unwind},
 };
 
-/// Says where each panic happens, on standard error and in the session log, also if its task is never waited for.
+/// Reports each panic on standard error and in the session log, even panics of tasks that are never awaited.
 pub fn tell_panics() {
     panic::set_hook(Box::new(|panic| {
         let text = panic_text(panic.payload());
@@ -20,10 +20,10 @@ pub fn tell_panics() {
     }));
 }
 
-/// Runs a command; a panic is its failure.
+/// Runs a command; a panic is returned as an error.
 ///
 /// # Errors
-/// As the command, or if it panics.
+/// The command fails or panics.
 pub fn guard(command: impl FnOnce() -> Result<ExitStatus, Failure>) -> Result<ExitStatus, Failure> {
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {
         Err(Failure::Other {

@@ -1,10 +1,10 @@
-//! What commands need of this machine: a runtime, its clouds.
+//! What commands need on this machine: an async runtime, and access to clouds.
 
 use crate::{args::Where, exit_status::ExitStatus, failure::Failure};
 use cvc_session::Machine;
 use std::sync::Arc;
 
-/// The runtime of a command: one thread.
+/// Returns a runtime with one thread.
 pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -16,19 +16,19 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         })
 }
 
-/// The clouds of a cvc that was built with them.
+/// Returns access to the clouds that this build supports.
 #[cfg(feature = "ec2")]
 pub fn clouds() -> Option<Arc<dyn cvc_cloud::provider::Clouds>> {
     Some(Arc::new(cvc_ec2::Ec2::default()))
 }
 
-/// The clouds of a cvc that was built without any.
+/// Returns `None`, because this build supports no clouds.
 #[cfg(not(feature = "ec2"))]
 pub fn clouds() -> Option<Arc<dyn cvc_cloud::provider::Clouds>> {
     None
 }
 
-/// Where sessions take place.
+/// Returns the machine on which sessions run, with its directory of campaigns.
 pub fn machine(place: &Where) -> Machine {
     Machine {
         campaigns: place.campaigns.clone(),

@@ -1,18 +1,21 @@
-//! Everything that cvc prints: the only place that touches standard output and standard error.
+//! All output of cvc: no other module uses standard output or standard error.
 //!
-//! Output never ends a command that changes something, such as `cvc run`, nor makes it wait: machines may have to be given back, and what runs
-//! on them to be looked after, while a reader such as `less` rests. What such a command tells goes to [`told`], [`tell`] and [`note`]: a thread
-//! writes it, without a reader and on a full disk as well, and [`warn_of_loss`] waits for the thread at the end. A command that only shows
-//! something writes to [`shown`], and ends with the first error.
+//! A command that changes something, such as `cvc run`, is neither ended nor delayed by its output: while a reader such as `less` pauses, runs may
+//! need attention and machines may have to be released. The messages of such a command go through [`message_output`], [`emit`] and [`note`]. A thread
+//! writes them, and ignores a closed pipe and a full disk. At the end [`warn_of_loss`] waits for the thread. A command that only shows something
+//! writes to [`shown`], and ends with the first error.
 //!
-//! Whatever is written passes [`visible`] here: what programs, other machines and names of files say cannot steer the terminal. The only codes
-//! that reach it are those of bars ([`Bar`]) and of clap.
+//! All output passes [`visible`], so that texts from programs, other machines and file names cannot control the terminal. The only escape sequences
+//! that reach the terminal are those of bars ([`Bar`]), of clap, and the colours of [`paint`], which are added afterwards.
 
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
-use crate::signals;
+use crate::{
+    paint::{is_coloured, paint},
+    signals,
+};
 use cvc_core::visible::{Form, Visible, visible, visible_json, visible_styled};
-use cvc_show::Blocks;
+use cvc_show::{Blocks, terminal_width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use parking_lot::Mutex;
@@ -29,14 +32,14 @@ use std::{
     time::Duration,
 };
 
-/// Bytes that wait for a reader at most; what comes when there are as many is lost.
+/// Maximum bytes queued for a slow reader; further output is dropped.
 const WAITING: usize = 16 << 20;
-/// How often a bar is drawn at most, each second.
+/// Maximum redraws of a bar, per second.
 const FRAMES_HZ: u8 = 8;
 
-/// The first error of [`told`].
+/// The first error of the writing thread.
 static LOST: OnceLock<(ErrorKind, String)> = OnceLock::new();
-/// The thread that writes; `None` if none could be started.
+/// The writing thread; `None` if it could not be started.
 static WRITER: LazyLock<Option<Writer>> = LazyLock::new(|| {
     let (sender, texts) = mpsc::channel();
     let waiting = Arc::new(AtomicUsize::new(0));
@@ -47,11 +50,11 @@ static WRITER: LazyLock<Option<Writer>> = LazyLock::new(|| {
     thread.ok().map(|_| Writer { sender, waiting })
 });
 
-/// What is told to the thread that writes.
+/// Input of the writing thread.
 enum Text {
     ToStdout(Vec<u8>),
     ToStderr(Vec<u8>),
-    /// To be answered when everything before it is written.
+    /// A request to answer when everything queued before it is written.
     Flush(mpsc::SyncSender<()>),
 }
 
@@ -73,9 +76,9 @@ impl Text {
                     LOST.get_or_init(|| (error.kind(), error.to_string()));
                 }
             }
-            // the exit code still tells
+            // an error is ignored: the exit code still shows the outcome
             Self::ToStderr(text) => drop(io::stderr().write_all(&text)),
-            // who asked does not wait any more
+            // an error means that the requester no longer waits
             Self::Flush(done) => drop(done.send(())),
         }
     }
@@ -94,7 +97,7 @@ fn write_all(texts: &mpsc::Receiver<Text>, waiting: &AtomicUsize) {
     }
 }
 
-/// Has a text written, in the order in which texts come.
+/// Queues a text for the writing thread.
 fn put(text: Text) {
     let Some(writer) = WRITER.as_ref() else {
         return text.write();
@@ -102,24 +105,24 @@ fn put(text: Text) {
     let length = text.len();
     if writer.waiting.fetch_add(length, Ordering::Relaxed) > WAITING && length > 0 {
         writer.waiting.fetch_sub(length, Ordering::Relaxed);
-        LOST.get_or_init(|| (ErrorKind::WouldBlock, "nobody reads it".to_owned()));
+        LOST.get_or_init(|| (ErrorKind::WouldBlock, "its reader is too slow".to_owned()));
     } else if let Err(mpsc::SendError(text)) = writer.sender.send(text) {
         text.write();
     }
 }
 
-/// Standard output of a command that only shows something.
+/// Returns standard output for text of a command that only shows something.
 pub fn shown() -> Visible<StdoutLock<'static>> {
     shown_as(false)
 }
 
-/// Where a command writes bytes that are no text, as they are; none if a terminal would show them.
+/// Returns standard output for unmodified binary data; `None` if it is a terminal.
 pub fn shown_bytes() -> Option<StdoutLock<'static>> {
     let out = io::stdout().lock();
     (!out.is_terminal()).then_some(out)
 }
 
-/// The same, for a command that was asked for JSON or for text.
+/// Returns standard output for JSON or for text of a command that only shows something.
 pub fn shown_as(is_json: bool) -> Visible<StdoutLock<'static>> {
     Visible::new(
         io::stdout().lock(),
@@ -129,8 +132,9 @@ pub fn shown_as(is_json: bool) -> Visible<StdoutLock<'static>> {
 
 /// Prints the answer of a command that only shows something.
 pub fn print(answer: &Blocks) -> io::Result<()> {
-    let mut out = shown();
-    out.write_all(cvc_show::text(&answer.0).as_bytes())?;
+    let text = cvc_show::text(&answer.0, terminal_width());
+    let mut out = io::stdout().lock();
+    out.write_all(&painted(&visible(&text), &out))?;
     out.flush()
 }
 
@@ -148,13 +152,37 @@ pub fn answer(
     print(&answer)
 }
 
-/// Writes blocks to standard output, if that is possible.
-pub fn tell_blocks(blocks: &Blocks) {
-    let text = cvc_show::text(&blocks.0);
-    put(Text::ToStdout(visible(&text).into_owned().into_bytes()));
+/// Prints blocks to standard output; errors are ignored.
+pub fn emit_blocks(blocks: &Blocks) {
+    let text = cvc_show::text(&blocks.0, terminal_width());
+    put(Text::ToStdout(painted(&visible(&text), &io::stdout())));
 }
 
-/// Prints the answer as JSON.
+/// Returns the text for a stream, with colours if the stream supports them.
+fn painted(text: &str, stream: &impl IsTerminal) -> Vec<u8> {
+    match is_coloured(stream) {
+        true => paint(text).into_owned().into_bytes(),
+        false => text.as_bytes().to_vec(),
+    }
+}
+
+/// A JSON document with the version of its format as the first key. `cvc schema` prints the formats.
+#[derive(Serialize)]
+pub struct Versioned<T> {
+    schema: u32,
+    #[serde(flatten)]
+    document: T,
+}
+
+/// Returns a JSON document with version 1 of its format.
+pub fn versioned<T: Serialize>(document: T) -> Versioned<T> {
+    Versioned {
+        schema: 1,
+        document,
+    }
+}
+
+/// Prints a JSON document.
 pub fn print_json(answer: &impl Serialize) -> io::Result<()> {
     let mut out = shown_as(true);
     let text = serde_json::to_string_pretty(answer).map_err(io::Error::from)?;
@@ -162,15 +190,15 @@ pub fn print_json(answer: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes to the thread that writes.
-pub struct Told(());
+/// Standard output that the writing thread writes.
+pub struct MessageOutput(());
 
-/// Standard output of a command that does something: what cannot be written is left out.
-pub const fn told() -> Visible<Told> {
-    Visible::new(Told(()), Form::Text)
+/// Returns standard output for a command that changes something: output that cannot be written is dropped.
+pub const fn message_output() -> Visible<MessageOutput> {
+    Visible::new(MessageOutput(()), Form::Text)
 }
 
-impl Write for Told {
+impl Write for MessageOutput {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         put(Text::ToStdout(text.to_vec()));
         Ok(text.len())
@@ -179,47 +207,45 @@ impl Write for Told {
     fn flush(&mut self) -> io::Result<()> {
         let (sender, done) = mpsc::sync_channel(1);
         put(Text::Flush(sender));
-        // an error: it was answered without the thread
+        // an error means that the request was answered without the thread
         let _ = done.recv();
         Ok(())
     }
 }
 
-/// Writes a line to standard output, if that is possible.
-pub fn tell(line: impl Display) {
-    put(Text::ToStdout(
-        visible(&format!("{line}\n")).into_owned().into_bytes(),
-    ));
+/// Prints a line to standard output; errors are ignored.
+pub fn emit(line: impl Display) {
+    let text = format!("{line}\n");
+    put(Text::ToStdout(painted(&visible(&text), &io::stdout())));
 }
 
-/// The same for a line of JSON.
-pub fn tell_json(line: impl Display) {
+/// Prints a line of JSON to standard output; errors are ignored.
+pub fn emit_json(line: impl Display) {
     put(Text::ToStdout(
         visible_json(&format!("{line}\n")).into_owned().into_bytes(),
     ));
 }
 
-/// Writes a line to standard error, if that is possible; the exit code still tells.
+/// Prints a line to standard error. Errors are ignored, since the exit code shows the outcome.
 pub fn note(line: impl Display) {
-    // in one piece: others write there too
-    put(Text::ToStderr(
-        visible(&format!("{line}\n")).into_owned().into_bytes(),
-    ));
+    // one write, because other processes write there too
+    let text = format!("{line}\n");
+    put(Text::ToStderr(painted(&visible(&text), &io::stderr())));
 }
 
-/// Takes what is shown on a terminal away: the next line stands at its top.
+/// Clears the terminal and moves the cursor to its top; without a terminal has no effect.
 pub fn clear_screen() {
     if io::stdout().is_terminal() {
         put(Text::ToStdout(b"\x1b[H\x1b[J".to_vec()));
     }
 }
 
-/// Whether standard error is a terminal.
+/// Returns whether standard error is a terminal.
 pub fn is_stderr_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// The terminal of the messages, for a bar. The thread writes to it: one that was stopped by Ctrl-S holds nothing up.
+/// The terminal of standard error, for a bar. The writing thread writes to it, so that a terminal stopped by Ctrl-S blocks nothing else.
 #[derive(Debug, Default)]
 struct Terminal(Mutex<Vec<u8>>);
 
@@ -228,7 +254,7 @@ impl Terminal {
         write!(self.0.lock(), "{text}")
     }
 
-    /// A control sequence of ECMA-48 with a number.
+    /// Adds an ECMA-48 control sequence with a numeric parameter. Adds nothing if the number is 0.
     fn control(&self, number: usize, function: char) -> io::Result<()> {
         if number == 0 {
             Ok(())
@@ -281,11 +307,11 @@ impl TermLike for Terminal {
     }
 }
 
-/// A bar on the terminal of the messages; nothing where that is none. Its texts are made visible like all others.
+/// A progress bar on standard error; has no effect without a terminal. Control characters in its texts are made visible.
 #[derive(Debug)]
 pub struct Bar(ProgressBar);
 
-/// A bar that shows nothing yet.
+/// Returns an empty bar.
 pub fn bar() -> Bar {
     let target = if is_stderr_terminal() {
         ProgressDrawTarget::term_like_with_hz(Box::new(Terminal::default()), FRAMES_HZ)
@@ -296,63 +322,76 @@ pub fn bar() -> Bar {
 }
 
 impl Bar {
-    /// Gives it the form of a template of indicatif. A wrong one is a bug: the form stays.
+    /// Sets the layout from a template of indicatif. An invalid template is a bug, and leaves the layout unchanged.
     pub fn set_template(&self, template: &str) {
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.0.set_style(style);
         }
     }
 
-    /// Draws it now and then, also if nothing happens.
+    /// Redraws the bar at this interval.
     pub fn tick_every(&self, pause: Duration) {
         self.0.enable_steady_tick(pause);
     }
 
-    /// The text beside it.
+    /// Sets the text next to the bar.
     pub fn set_message(&self, text: &str) {
         self.0.set_message(visible(text).into_owned());
     }
 
-    /// Writes a line above it.
+    /// Prints a line above the bar.
     pub fn println(&self, line: &str) {
-        self.0.println(visible(line));
+        let text = visible(line);
+        // a visible bar implies that standard error is a terminal
+        match is_coloured(&io::stderr()) {
+            true => self.0.println(paint(&text)),
+            false => self.0.println(text),
+        }
     }
 
-    /// How much there is to do.
+    /// Sets the amount that is 100 %.
     pub fn set_length(&self, length: u64) {
         self.0.set_length(length);
     }
 
-    /// How much is done.
+    /// Sets the amount done so far.
     pub fn set_position(&self, done: u64) {
         self.0.set_position(done);
     }
 
-    /// More is done.
+    /// Adds to the amount done so far.
     pub fn advance(&self, by: u64) {
         self.0.inc(by);
     }
 
-    /// Takes it away.
+    /// Removes the bar. Must be called before anything is printed without the writing thread, since the bar would stay above that output. A terminal
+    /// that was stopped by Ctrl-S delays this by a second.
     pub fn finish_and_clear(&self) {
+        if self.0.is_hidden() {
+            return;
+        }
         self.0.finish_and_clear();
+        let (sender, done) = mpsc::sync_channel(1);
+        put(Text::Flush(sender));
+        // an error means that the request was answered without the thread, or not in time
+        let _ = done.recv_timeout(Duration::from_secs(1));
     }
 }
 
-/// Waits until everything that was told is written, as long as its reader takes.
+/// Waits without a time limit until all messages are written.
 ///
 /// # Errors
-/// When something that was told could not be written.
+/// A message could not be written.
 pub fn check() -> io::Result<()> {
-    told().flush()?;
+    message_output().flush()?;
     LOST.get().map_or(Ok(()), |(kind, text)| {
         Err(io::Error::new(*kind, text.clone()))
     })
 }
 
-/// Waits until everything that was told is written. Warns if something could not be, although somebody wanted to read it.
+/// Waits until all messages are written. Warns if some are lost, except to a closed pipe.
 pub fn warn_of_loss() {
-    // nothing is at stake any more: a signal ends the waiting
+    // nothing is left to clean up, so a signal may end the wait
     signals::let_signals_end_it();
     match check() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -360,25 +399,25 @@ pub fn warn_of_loss() {
             note(format_args!(
                 "warning: standard output is incomplete: {error}"
             ));
-            let _ = told().flush();
+            let _ = message_output().flush();
         }
         Ok(()) | Err(_) => {}
     }
 }
 
-/// Shows the help, the version, or what is wrong with the command line.
+/// Prints the help, the version, or an error of the command line.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The text cannot be written.
 pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
     let text = usage.render();
     if usage.use_stderr() {
-        let text = if io::stderr().is_terminal() {
+        let text = if is_coloured(&io::stderr()) {
             text.ansi().to_string()
         } else {
             text.to_string()
         };
-        // clap says `tip`; the word everywhere in cvc is `hint`
+        // clap's word is `tip`; cvc's is `hint`
         write!(
             io::stderr(),
             "{}",
@@ -386,7 +425,7 @@ pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
         )
     } else {
         let mut out = io::stdout();
-        if out.is_terminal() {
+        if is_coloured(&out) {
             write!(out, "{}", text.ansi())?
         } else {
             write!(out, "{text}")?
@@ -395,12 +434,12 @@ pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// Redirects output from a terminal that is gone. Files and pipes are written as before.
-pub fn speak_to_nobody() {
+/// Redirects output to /dev/null if it goes to a closed terminal; files and pipes are kept.
+pub fn discard_terminal_output() {
     let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else {
         return;
     };
-    // a terminal that has hung up is not a terminal any more, but still a character device
+    // a terminal that has hung up no longer counts as a terminal, but is still a character device
     let is_device = |fd: &dyn AsFd| {
         let stat = nix::sys::stat::fstat(fd.as_fd());
         stat.is_ok_and(|s| s.st_mode & nix::libc::S_IFMT == nix::libc::S_IFCHR)

@@ -1,4 +1,4 @@
-//! The log file of a session: one for each `cvc run`, `cvc install` and `cvc down`, in the directory of its campaign.
+//! The log file of a session: each `cvc run`, `cvc install` and `cvc down` writes one into the directory of its campaign.
 
 use crate::text::shown;
 use camino::Utf8PathBuf;
@@ -9,18 +9,18 @@ use std::sync::Mutex;
 
 static FILE: Mutex<Option<Utf8PathBuf>> = Mutex::new(None);
 
-/// The hint of an internal error: what to send with a report. The log of this session is a part of it, once it has begun; of several campaigns,
-/// that of the last.
+/// Returns the hint for an internal error: which files to send with a report. It names this session's log once that exists; after several campaigns,
+/// the log of the last one.
 pub fn how_to_report() -> String {
     match FILE.lock().ok().and_then(|file| file.as_deref().map(shown)) {
         Some(log) => format!(
-            "send the command, its whole output and {log}; `cvc run` goes on where it ended"
+            "send the command, its whole output and the archive of `cvc report-bug` (with {log}); `cvc run` continues where it ended"
         ),
         None => "send the command and its whole output".to_owned(),
     }
 }
 
-/// Writes the log of this process to a new file of the campaign, from its first line on.
+/// Starts to write this process's log to a new file of the campaign, beginning with the messages so far.
 pub fn begin(dir: &CampaignDir) {
     let time = Timestamp::now()
         .to_zoned(TimeZone::UTC)
@@ -35,7 +35,7 @@ pub fn begin(dir: &CampaignDir) {
                 *last = Some(file);
             }
         }
-        // the campaign works without it; whatever prevents this file also prevents the journal, which is reported
+        // the campaign works without a log, and an error that also prevents the journal is reported there
         Err(error) => {
             tracing::warn!(%error, file = %shown(&file), "the log of the session cannot be written")
         }

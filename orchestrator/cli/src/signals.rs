@@ -1,4 +1,4 @@
-//! Signals of the user: what they mean, and when they mean nothing special any more.
+//! Signals from the user: which of them count, and when their default effect is restored.
 
 use nix::sys::signal::{SigHandler, Signal, signal};
 use std::{
@@ -7,15 +7,15 @@ use std::{
 };
 use tokio::signal::unix::SignalKind;
 
-/// Signals of one kind within this time are one: GNU timeout and systemd send one to a program and one more to its group.
+/// Signals of one kind within this time count as one: GNU timeout and systemd send a signal to a program and again to its process group.
 const TOGETHER: Duration = Duration::from_millis(500);
 
-/// Lets Ctrl-C, TERM and the end of the terminal end this program as they end any: once nothing is at stake any more, such as machines that have
-/// to be given back. What was ignored from the start, as by `nohup`, stays ignored.
+/// Restores the default effect of SIGINT, SIGTERM and SIGHUP. Must be called only when nothing is left to clean up, such as machines to be released.
+/// Signals that were ignored from the start, as by `nohup`, stay ignored.
 pub fn let_signals_end_it() {
     for of_user in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         if let Ok(SigHandler::SigIgn) = set(of_user, SigHandler::SigDfl) {
-            // in the worst case it ends, now, as it would have without `nohup`
+            // a signal between the two calls ends the program, as it would have without `nohup`
             let _ = set(of_user, SigHandler::SigIgn);
         }
     }
@@ -23,19 +23,19 @@ pub fn let_signals_end_it() {
 
 #[expect(
     unsafe_code,
-    reason = "neither the default action nor none is a handler of this program"
+    reason = "neither SIG_DFL nor SIG_IGN is a handler of this program"
 )]
 fn set(of_user: Signal, action: SigHandler) -> nix::Result<SigHandler> {
-    // SAFETY: no function of this program is called
+    // SAFETY: neither action calls a function of this program
     unsafe { signal(of_user, action) }
 }
 
-/// Tells signals that somebody sent on purpose from the second half of a pair.
+/// Recognizes the second signal of a pair that was sent by one action.
 #[derive(Debug, Default)]
 pub struct Pairs(HashMap<SignalKind, Instant>);
 
 impl Pairs {
-    /// Whether a signal that came now counts.
+    /// Returns whether a signal that arrived at this time counts.
     pub fn counts(&mut self, kind: SignalKind, now: Instant) -> bool {
         if self
             .0

@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 pub use cvc_show::{paragraph, terminal_width};
 
-/// A path for messages: relative to the current directory if it is below it.
+/// Returns a path for messages: relative to the current directory if it is below.
 pub fn shown(path: &Utf8Path) -> Utf8PathBuf {
     let here = std::env::current_dir()
         .ok()

@@ -1,12 +1,12 @@
-//! Launches instances: what is on offer, in which order to try it, what it may cost, and the order itself.
+//! Launches instances: queries the offer, chooses types, markets and zones, checks the cost, and places the order.
 
 use super::fleet::{Acquisition, Fleet};
 use crate::cost;
 use crate::provider::{
-    ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prepared, ProviderError, SideEffect,
+    ErrorKind, FleetOrder, FleetRequest, Instance, Offer, PreparedFleet, ProviderError, SideEffect,
     TypeFacts,
 };
-use cvc_core::campaign::{InstanceSpec, Market};
+use cvc_core::campaign::{InstanceSpec, Market, OnInterruption};
 use cvc_core::clock;
 use cvc_core::ids::LeaseId;
 use cvc_core::stop::{StopRequest, StopSignal};
@@ -15,15 +15,15 @@ use cvc_journal::lease::{LaunchOrder, Tags};
 use cvc_journal::price::NodeRate;
 use cvc_journal::{Acquired, Event};
 use cvc_sites::error::{CampaignError, OverBudget};
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
-/// Maximum number of times that an order is repeated when its answer was lost.
+/// Maximum number of times that an order is repeated after its answer was lost.
 const MAX_LOST_ANSWERS: u32 = 4;
-/// Shortest useful life of instances, seconds: they boot, are set up, run something short, and are given back.
+/// Minimum time for which the budget must pay for new instances, seconds: time to boot, to be set up, to run something short, and to be given back.
 const MIN_OF_USE_S: f64 = 120.0;
-/// Time that an instance takes to end by itself, seconds: it looks at its deadline every few seconds, and shuts down.
+/// Time from the deadline of an instance until it has ended, seconds. The instance checks its deadline every few seconds, and then shuts down.
 const END_S: f64 = 30.0;
-/// Longest sleep, seconds: timers have a limit, and the wall clock may be set.
+/// Maximum time to sleep before the budget is checked again, seconds. Timers have a limit, and the wall clock may be set meanwhile.
 const MAX_SLEEP_S: f64 = 3600.0;
 
 impl Fleet {
@@ -35,8 +35,9 @@ impl Fleet {
             .map_err(|e| self.error(e))
     }
 
-    /// Makes or finds key pair and groups, even if instances exist already: this machine may have another address today.
-    pub(super) async fn prepared(&self, offer: &Offer) -> Result<&Prepared, CampaignError> {
+    /// Returns the key pair and the groups. Creates or finds them at the first call in a session, even if instances exist already: this machine's
+    /// address may have changed, and the security group must allow ssh from it.
+    pub(super) async fn prepared(&self, offer: &Offer) -> Result<&PreparedFleet, CampaignError> {
         self.preparation.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
@@ -44,13 +45,13 @@ impl Fleet {
                 let allow_from = match (&self.request.instances.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
                     (None, None) => {
-                        let message = "cannot find this machine's public address, from which alone ssh is allowed; set `allow_from`";
+                        let message = "cannot find this machine's public address, the only one allowed to use ssh; set `allow_from`";
                         return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
                     }
                 };
-                if is_everybody(&allow_from) {
+                if is_whole_internet(&allow_from) {
                     self.reporter.note(format!(
-                        "{}: `allow_from = \"{allow_from}\"` lets everybody on the internet try to log in; the default is this machine alone",
+                        "{}: `allow_from = \"{allow_from}\"` lets any host on the internet try to log in; the default is this machine only",
                         self.name
                     ));
                 }
@@ -68,7 +69,7 @@ impl Fleet {
             .await
     }
 
-    /// Launches this many more instances.
+    /// Launches `count` more instances. If `beside` is given, they have the type and the zone of this instance.
     pub(super) async fn acquire(
         &self,
         offer: &Offer,
@@ -95,7 +96,7 @@ impl Fleet {
         self.ask_prices(&types).await;
         let prepared = self.prepared(offer).await?;
         let mut last = None;
-        // types and markets whose limit is reached, which is one for all zones of the region
+        // types and markets whose limit is reached; the limit is common to all zones of the region
         let mut exhausted: Vec<(&str, bool)> = Vec::new();
         for (facts, spot, zone) in &tries {
             if exhausted.contains(&(facts.name.as_str(), *spot)) {
@@ -152,23 +153,31 @@ impl Fleet {
         Err(self.error(last.unwrap_or_else(none)))
     }
 
-    /// Types, markets and zones in the order in which to try them.
+    /// Returns the combinations of type, market (`true` for spot) and zone to try, in this order.
     fn tries<'o>(
         &self,
         offer: &'o Offer,
         beside: Option<&Instance>,
     ) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
-        let markets: &[bool] = match self.request.instances.market {
-            Market::OnDemand => &[false],
-            Market::Spot => &[true],
-            Market::SpotThenOnDemand => &[true, false],
-        };
+        let instances = &self.request.instances;
+        let offered: Vec<&str> = offer
+            .types
+            .iter()
+            .map(|facts| facts.name.as_str())
+            .collect();
+        let (markets, types) = markets_and_types(
+            instances.market,
+            self.request.on_interruption,
+            &offered,
+            &self.state().taken_types,
+        );
         let mut tries = Vec::new();
         for spot in markets {
             for facts in offer
                 .types
                 .iter()
                 .filter(|f| beside.is_none_or(|b| b.instance_type == f.name) && (!spot || f.spot))
+                .filter(|f| types.contains(&f.name.as_str()))
             {
                 if self.request.instances.subnet.is_some() {
                     tries.push((facts, *spot, None));
@@ -191,7 +200,7 @@ impl Fleet {
         tries
     }
 
-    /// Checks, before anything is launched, whether the account may have this many.
+    /// Checks before the launch whether the account may have this many instances.
     async fn check_quota(
         &self,
         tries: &[(&TypeFacts, bool, Option<String>)],
@@ -238,7 +247,7 @@ impl Fleet {
     fn order(
         &self,
         offer: &Offer,
-        prepared: &Prepared,
+        prepared: &PreparedFleet,
         facts: &TypeFacts,
         spot: bool,
         zone: Option<String>,
@@ -275,9 +284,9 @@ impl Fleet {
         let until = self.until(rate.as_ref().map_or(0.0, |r| r.cost_of(1.0, count)));
         let lifetime_s = until.duration_since(now).as_secs().max(1).unsigned_abs();
         let tags = Tags {
-            // unique, even in a fleet that another campaign began, because it is the client token
+            // unique, because it is the client token, even in a fleet that another campaign began
             lease: Some(format!("{}-{}-{number}", self.tags.fleet, now.as_second()).into()),
-            // by the clock that others compare it with
+            // by the wall clock, with which others compare it
             expires: clock::on_wall(now)
                 .checked_add(jiff::SignedDuration::from_secs(
                     i64::try_from(lifetime_s).unwrap_or(i64::MAX),
@@ -285,7 +294,7 @@ impl Fleet {
                 .ok(),
             ..self.tags.clone()
         };
-        // the smallest root volume is the image's
+        // the image's root volume is the minimum
         let mut root = self.request.instances.root.clone();
         root.size_gib = root.size_gib.map(|gib| gib.max(image.root_gib));
         Ok(LaunchOrder {
@@ -317,7 +326,7 @@ impl Fleet {
         })
     }
 
-    /// The known prices, as they count for this campaign.
+    /// Returns the known prices that this campaign may use. With a budget, old prices of the spot market are excluded.
     pub(super) fn price_book(&self) -> cost::PriceBook {
         let book = self.limits.prices.lock().clone();
         if self.limits.budget_share.borrow().is_some() {
@@ -327,7 +336,7 @@ impl Fleet {
         }
     }
 
-    /// The price of a node of this type.
+    /// Returns the price of a node of this type, from the known prices.
     pub fn rate_of(
         &self,
         instance_type: &str,
@@ -348,13 +357,14 @@ impl Fleet {
         cost::instance_rate(&self.price_book(), &there, instance_type, spot, root_gib).ok()
     }
 
-    /// The price of a node of the fleet when it was ordered; it stays the same when a campaign is resumed.
+    /// Returns the price of a node of the fleet as its order states it; of several orders, the highest price. It stays the same when a campaign is
+    /// resumed. `None` if no order states a price.
     pub fn rate(&self) -> Option<NodeRate> {
         let ordered = self.open_leases().into_iter().filter_map(|l| l.order?.rate);
         ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
-    /// Asks the cloud for today's prices; if it does not answer, the known ones are used.
+    /// Queries the cloud's current prices. If the cloud does not respond, the prices known so far are used.
     pub(super) async fn ask_prices(&self, types: &[String]) {
         let spot = self.request.instances.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), types, spot, &cost::cache_file()).await {
@@ -365,7 +375,8 @@ impl Fleet {
         }
     }
 
-    /// Checks that the rest of the budget pays for something useful, by today's prices, which may differ from the planned ones.
+    /// Checks that the rest of the budget pays for `count` instances for a useful time ([`MIN_OF_USE_S`]), at current prices, which may differ from
+    /// those in the plan.
     fn pays(
         &self,
         instance_type: &str,
@@ -396,14 +407,14 @@ impl Fleet {
         let needs = rate.billed(MIN_OF_USE_S, count);
         if needs > left {
             return Err(over(format!(
-                "${left:.4} is left, and {count} {instance_type} for {MIN_OF_USE_S} s cost ${needs:.4}"
+                "${left:.4} is left, but {count} {instance_type} for {MIN_OF_USE_S} s cost ${needs:.4}"
             )));
         }
         Ok(())
     }
 
-    /// The end of the instances without cvc: after their lifetime, and never later than the rest of the budget pays for, together with all
-    /// other fleets and with what is to be added now.
+    /// Returns the time at which the instances end if cvc does not end them: after their lifetime, or earlier if the rest of the budget does not pay
+    /// for all fleets for so long. `more_usd_per_s` is the cost of instances that are to be added now.
     pub(super) fn until(&self, more_usd_per_s: f64) -> jiff::Timestamp {
         let after = |from: jiff::Timestamp, s: f64| {
             let duration = jiff::SignedDuration::try_from_secs_f64(s).unwrap_or_default();
@@ -419,17 +430,17 @@ impl Fleet {
             .map_or(own, |share| {
                 own.min(after(share.until(more_usd_per_s), -END_S))
             });
-        // in whole seconds, as instances count: sums of fractions differ in their last digits
+        // rounded to whole seconds, as instances count time: sums of fractions differ in their last digits
         jiff::Timestamp::from_second(until.as_second()).unwrap_or(until)
     }
 
-    /// Tells what is left of the campaign's budget.
+    /// Sets this fleet's share of the rest of the campaign's budget.
     pub fn set_budget_share(&self, share: Option<BudgetShare>) {
         self.limits.budget_share.send_replace(share);
     }
 
-    /// Waits until the budget pays for nothing more than to give everything back.
-    pub async fn out_of_money(&self) {
+    /// Waits until the rest of the budget is only enough to give everything back.
+    pub async fn budget_exhausted(&self) {
         let mut share = self.limits.budget_share.subscribe();
         loop {
             let end = share.borrow_and_update().as_ref().map(|m| m.until(0.0));
@@ -442,13 +453,13 @@ impl Fleet {
                         return;
                     }
                 }
-                // without a sender there is no fleet
+                // without a sender the fleet no longer exists
                 Ok(()) = share.changed() => {}
             }
         }
     }
 
-    /// Places an order, repeats it if the answer is lost, and records the result.
+    /// Places an order, and records the result. If the answer is lost, places the same order again.
     #[tracing::instrument(name = "lease", skip_all, fields(lease = order.lease()))]
     pub(super) async fn launch(&self, order: &LaunchOrder) -> Result<(), CampaignError> {
         let mut lost = 0;
@@ -461,7 +472,7 @@ impl Fleet {
                         .note(format!("{}: {error}; repeating the order", self.name));
                     tokio::time::sleep(Duration::from_secs(u64::from(lost))).await;
                 }
-                // the token was used for another order, whose instances carry the lease's tag
+                // the token was already used for a different order, whose instances carry the lease's tag
                 Err(error) if error.kind == ErrorKind::TokenMismatch => {
                     let seen = self
                         .provider
@@ -490,11 +501,43 @@ impl Fleet {
     }
 }
 
-/// Whether a network is the whole internet.
-fn is_everybody(network: &str) -> bool {
+/// Returns whether a network is the whole internet.
+fn is_whole_internet(network: &str) -> bool {
     network
         .split_once('/')
         .is_some_and(|(_, bits)| bits.parse() == Ok(0))
+}
+
+/// Returns the markets (`true` for spot) and the types to try. `offered` are the types that the region has; `taken` are the types that the spot
+/// market has reclaimed in this session.
+fn markets_and_types<'o>(
+    market: Market,
+    way: OnInterruption,
+    offered: &[&'o str],
+    taken: &BTreeSet<String>,
+) -> (&'static [bool], Vec<&'o str>) {
+    let markets: &[bool] = match market {
+        Market::OnDemand => &[false],
+        Market::Spot | Market::SpotThenOnDemand
+            if way == OnInterruption::OnDemand && !taken.is_empty() =>
+        {
+            &[false]
+        }
+        Market::Spot => &[true],
+        Market::SpotThenOnDemand => &[true, false],
+    };
+    let left: Vec<&str> = offered
+        .iter()
+        .copied()
+        .filter(|name| way != OnInterruption::NextType || !taken.contains(*name))
+        .collect();
+    // if all types were reclaimed, all are equally good
+    let types = if left.is_empty() {
+        offered.to_vec()
+    } else {
+        left
+    };
+    (markets, types)
 }
 
 #[cfg(test)]
@@ -502,12 +545,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_network_of_all_addresses_is_everybody() {
-        assert!(is_everybody("0.0.0.0/0") && is_everybody("::/0"));
+    fn only_a_network_of_all_addresses_is_the_whole_internet() {
+        assert!(is_whole_internet("0.0.0.0/0") && is_whole_internet("::/0"));
         assert!(
-            !is_everybody("203.0.113.7/32")
-                && !is_everybody("0.0.0.0/1")
-                && !is_everybody("10.0.0.0/8")
+            !is_whole_internet("203.0.113.7/32")
+                && !is_whole_internet("0.0.0.0/1")
+                && !is_whole_internet("10.0.0.0/8")
         );
+    }
+
+    #[test]
+    fn what_was_taken_back_is_replaced_as_the_site_says() {
+        let offered = ["c5.large", "c5a.large"];
+        let of = |market, way, taken: &[&str]| {
+            let taken = taken.iter().map(|name| (*name).to_owned()).collect();
+            markets_and_types(market, way, &offered, &taken)
+        };
+        let (all, one) = (offered.to_vec(), ["c5.large"]);
+        let (spot, both) = (Market::Spot, Market::SpotThenOnDemand);
+        use OnInterruption as On;
+        assert_eq!(of(spot, On::Replace, &one), (&[true][..], all.clone()));
+        assert_eq!(of(spot, On::OnDemand, &[]), (&[true][..], all.clone()));
+        assert_eq!(of(spot, On::OnDemand, &one), (&[false][..], all.clone()));
+        assert_eq!(of(both, On::OnDemand, &one), (&[false][..], all.clone()));
+        let next = (&[true, false][..], vec!["c5a.large"]);
+        assert_eq!(of(both, On::NextType, &one), next);
+        assert_eq!(of(spot, On::NextType, &offered), (&[true][..], all));
     }
 }

@@ -1,25 +1,26 @@
-//! The instances of one site of one campaign. The order of events in which they are acquired, repaired and given back leaks nothing.
+//! The instances of one site of one campaign. Events and calls are ordered so that no instance is leaked when they are acquired, repaired and given
+//! back.
 //!
-//! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is
-//! synced, before anything is waited for; then the end of everything, and only then `LeaseReleased`. After a controller is killed in
-//! between, the next one places the identical order again and gets the same instances; if it does not need them any more, it finds them by
-//! their tags.
+//! First, `LeaseIntended` with the whole order is synced to the journal. Then the instances are launched; the name of the lease is the client token.
+//! Then `LeaseAcquired` is synced, before cvc waits for anything. `LeaseReleased` is written only after everything has ended. If a controller is
+//! killed in between, the next controller places the identical order again and gets the same instances. If it does not need them any more, it finds
+//! them by their tags.
 
 use crate::cost::PriceBook;
 use crate::provider::{
-    Account, Clouds, ErrorKind, FleetRequest, Instance, InstanceState, Offer, Prepared, Provider,
-    ProviderError,
+    Account, Clouds, ErrorKind, FleetRequest, Instance, InstanceState, Offer, PreparedFleet,
+    Provider, ProviderError,
 };
 use crate::{
-    key_dir::Place,
+    key_dir::KeyPlace,
     loss::LossReason,
     readiness::{Reached, Wait},
-    reconcile::{Action, Member, reconcile},
+    reconcile::{Action, FleetMember, reconcile},
     slots::{self, Slots},
-    warm_pool::{self, Kept, Ownership},
+    warm_pool::{self, KeptFleet, Ownership},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::campaign::Cluster;
+use cvc_core::campaign::{Cluster, OnInterruption};
 use cvc_core::clock;
 use cvc_core::hosts::HostEntry;
 use cvc_core::ids::{FleetId, LeaseId};
@@ -29,22 +30,22 @@ use cvc_journal::lease::{Tags, owner};
 use cvc_journal::{Acquired, Event, Lease, Lineage, apply_to_leases};
 use cvc_sites::error::CampaignError;
 use cvc_sites::progress::SiteReporter;
-use cvc_sites::ssh::Target;
+use cvc_sites::ssh::SshTarget;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 use tokio::sync::{OnceCell, watch};
 
-/// Time after which the instances of an unanswered order must be visible.
+/// Time within which the cloud must show the instances of an order if the answer to the order was lost.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
-/// Age at which the cloud is certain to show an instance, seconds.
+/// Age from which the cloud certainly shows an instance in its answers, seconds.
 const YOUNG_S: f64 = 120.0;
-/// Delay between queries for an instance that is not shown yet.
+/// Delay between two queries for an instance that the cloud does not show yet.
 const SHOW_TICK: Duration = Duration::from_secs(2);
 
 /// The instances of a site.
@@ -55,51 +56,51 @@ pub struct Fleet {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) reporter: SiteReporter,
     pub(super) tags: Tags,
-    /// The campaign's directory.
+    /// Directory of the campaign.
     pub(super) campaign: Utf8PathBuf,
-    pub(super) place: Place,
-    /// The user from the campaign file.
+    pub(super) place: KeyPlace,
+    /// User name for logins; `None` for the image's user.
     pub(super) login: Option<String>,
     pub(super) keeping: Keeping,
     pub(super) preparation: Preparation,
-    pub(super) limits: Limits,
-    /// When this was made.
+    pub(super) limits: FleetLimits,
+    /// Time at which this session created this value, and so began to use the fleet.
     begun: Instant,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<FleetState>,
 }
 
-/// Whose a fleet is between campaigns.
+/// Facts about keeping a fleet for another campaign.
 #[derive(Debug)]
 pub(super) struct Keeping {
-    /// The fleet that this campaign took over from an earlier one.
-    pub(super) taken: Option<Kept>,
-    /// Whose the fleet is that this campaign kept.
+    /// The record of the kept fleet that this campaign took over; `None` if it launches its own instances.
+    pub(super) taken: Option<KeptFleet>,
+    /// Whether this campaign owns the fleet of its leases, or another one has taken it over.
     ownership: Ownership,
-    /// Whether this session has put it in the warm pool.
+    /// Whether this session has put the fleet in the warm pool.
     pub(super) pooled: AtomicBool,
 }
 
-/// What a launch needs, queried and made once.
+/// What has to be known and prepared before a launch; each part is queried or created once.
 #[derive(Debug)]
 pub(super) struct Preparation {
     pub(super) offer: OnceCell<Offer>,
-    pub(super) prepared: OnceCell<Prepared>,
-    /// Whether something besides instances may have been made.
+    pub(super) prepared: OnceCell<PreparedFleet>,
+    /// Whether resources other than instances may have been created.
     pub(super) touched: AtomicBool,
 }
 
-/// How long the instances may run.
+/// Limits of the instances' life.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct FleetLimits {
     /// The known prices of instances.
     pub(super) prices: Mutex<PriceBook>,
-    /// What is left of the campaign's budget, if it has one.
+    /// This fleet's share of the rest of the campaign's budget; `None` without a budget.
     pub(super) budget_share: watch::Sender<Option<BudgetShare>>,
-    /// The end that all instances were given last.
+    /// The end time that was last sent to all instances.
     pub(super) set_until: Mutex<Option<Timestamp>>,
 }
 
-/// The result of asking for more instances.
+/// Result of requesting more instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acquisition {
     Launched,
@@ -107,78 +108,81 @@ pub(super) enum Acquisition {
     Stopped,
 }
 
-/// The result of one action on a fleet.
+/// What follows from an action on a fleet.
 enum Applied {
-    /// More is to be done.
+    /// Further actions are necessary.
     Continue,
-    /// These instances answer.
+    /// These instances are ready.
     Up(Vec<Instance>),
     /// The user wants to stop.
     Stopped,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FleetState {
     /// Leases of this fleet, from the journal.
     pub(super) leases: Vec<Lease>,
     /// Instances in the order of mappings.
     machines: Vec<Instance>,
     /// Nodes that are lost.
     gone: BTreeMap<String, LossReason>,
-    /// Where instances were replaced.
+    /// The places of the fleet's instances. A replacement takes over the place of the lost instance.
     slots: Slots,
-    /// When this session has acquired leases, by the monotonic clock.
+    /// Instance types that the spot market reclaimed in this session.
+    pub(super) taken_types: BTreeSet<String>,
+    /// Times at which this session acquired leases, by the monotonic clock.
     acquired: BTreeMap<LeaseId, Instant>,
 }
 
-/// What to make a fleet from.
-pub struct Wanted<'a> {
-    /// The campaign that it is for.
+/// Parameters of a new fleet.
+pub struct NewFleet<'a> {
+    /// Name of the campaign.
     pub campaign: &'a str,
-    /// Its site.
+    /// Name of the site.
     pub site: &'a str,
-    /// What is asked of the cloud.
+    /// The request to the cloud.
     pub request: FleetRequest,
-    /// Name to log in with; `None`: the image's.
+    /// User name for logins; `None` for the image's user.
     pub login: Option<&'a str>,
     /// Identity of the campaign.
     pub lineage: &'a Lineage,
     /// The campaign's directory.
     pub dir: &'a Utf8Path,
-    /// The journal's events of this site.
+    /// Leases of this site, from the journal.
     pub leases: Vec<Lease>,
-    /// Whether a fleet that another campaign has kept may be taken over.
+    /// Whether the fleet may take over instances that another campaign has kept.
     pub takes: bool,
-    /// What machines cost.
+    /// Prices of machines.
     pub prices: PriceBook,
-    /// Who hears what happens.
+    /// Receiver of the site's events.
     pub reporter: SiteReporter,
 }
 
-/// A unique name that fits a client token (64 characters) together with its suffixes.
+/// Returns the unique name of a fleet. It is short enough for a client token (64 characters) even with the suffixes that are added to it.
 ///
-/// A kept fleet may have been taken over by another campaign under its name, so the fleet after a kept one gets a new name.
+/// `kept` counts the earlier fleets of this site that were kept. Another campaign may have taken them over under their old names, so the next fleet
+/// gets a new name.
 fn fleet_name(campaign: &str, lineage: &Lineage, site: &str, kept: usize) -> FleetId {
     let whole = cvc_core::ids::digest_prefix(format!("{site}/{kept}").as_bytes(), 4);
     format!("cvc-{campaign:.8}-{lineage}-{site:.6}-{whole}").into()
 }
 
 impl Fleet {
-    /// Creates the fleet's state without asking the cloud.
-    pub async fn new(clouds: &dyn Clouds, wanted: Wanted<'_>) -> Result<Self, CampaignError> {
+    /// Creates the fleet from its leases in the journal, or takes over one that another campaign has kept. Does not query the cloud.
+    pub async fn new(clouds: &dyn Clouds, wanted: NewFleet<'_>) -> Result<Self, CampaignError> {
         let failed = |error| CampaignError::Provider {
             site: wanted.site.to_owned(),
             error: Box::new(error),
         };
-        let place = Place::new(wanted.dir, wanted.site);
-        // by an earlier session that was killed or could not remove everything
+        let place = KeyPlace::new(wanted.dir, wanted.site);
+        // the directory stays if an earlier session was killed, or could not remove everything
         let touched = place.dir().exists();
         let of_before = wanted
             .leases
             .iter()
             .rfind(|l| !l.released)
             .and_then(|l| l.order.clone());
-        // one that this campaign has leases of, or any suitable kept one
+        // a fleet that this campaign has leases of, otherwise any suitable kept fleet
         let ownership = match &of_before {
             Some(order) => warm_pool::take_back(wanted.dir, &place, &order.tags.fleet)?,
             None => {
@@ -196,7 +200,7 @@ impl Fleet {
             .or(of_before
                 .filter(|_| ownership == Ownership::Own)
                 .map(|o| *o));
-        // existing instances stay in their region and account, whatever the file says now
+        // existing instances stay in their region and account, even if the campaign file has changed
         let account = match &open {
             Some(order) => Account::of_order(order),
             None => wanted.request.account.clone(),
@@ -234,20 +238,20 @@ impl Fleet {
                 prepared: OnceCell::new(),
                 touched: AtomicBool::new(touched),
             },
-            limits: Limits {
+            limits: FleetLimits {
                 prices: Mutex::new(wanted.prices),
                 budget_share: watch::Sender::new(None),
                 set_until: Mutex::default(),
             },
             begun: Instant::now(),
-            state: Mutex::new(State {
+            state: Mutex::new(FleetState {
                 leases: wanted.leases,
-                ..State::default()
+                ..FleetState::default()
             }),
         })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FleetState> {
         self.state.lock()
     }
 
@@ -258,7 +262,7 @@ impl Fleet {
         }
     }
 
-    /// Who logs in.
+    /// Returns the user name for logins to the instances.
     pub(super) fn user(&self) -> String {
         let of_image = || {
             self.preparation
@@ -273,43 +277,43 @@ impl Fleet {
             .unwrap_or_else(|| "root".into())
     }
 
-    /// Instances in the order of mappings.
+    /// Returns the instances in the order of mappings.
     pub fn machines(&self) -> Vec<Instance> {
         self.state().machines.clone()
     }
 
-    /// Nodes that are lost.
+    /// Returns the nodes that are lost, with the reasons.
     pub fn gone(&self) -> BTreeMap<String, LossReason> {
         self.state().gone.clone()
     }
 
-    /// Name of the site.
+    /// Returns the name of the site.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The region of its instances.
+    /// Returns the region of the instances.
     pub fn region(&self) -> &str {
         self.provider.region()
     }
 
-    /// The name of a machine among the nodes of its site.
+    /// Returns the name by which the nodes of the site know an instance.
     pub fn node_name(&self, machine: &Instance) -> String {
         self.entry(machine).name
     }
 
-    /// Makes the machines the hosts of a site.
+    /// Enters the instances as the hosts of a site, with the ssh settings to reach them.
     pub fn fill(&self, cluster: &mut Cluster) {
         cluster.hosts = self.machines().iter().map(|m| self.entry(m)).collect();
         cluster.ssh = self.place.ssh();
     }
 
-    /// File that records what was set up on which instances.
+    /// Returns the path of the file in which cvc records which instances are set up.
     pub fn set_up_mark(&self) -> Utf8PathBuf {
         self.place.set_up()
     }
 
-    /// An instance as a host of the site.
+    /// Returns an instance as a host of the site.
     pub(super) fn entry(&self, instance: &Instance) -> HostEntry {
         let internal = instance.internal.clone();
         let name = internal.as_deref().map_or_else(
@@ -327,14 +331,14 @@ impl Fleet {
         }
     }
 
-    /// Leases that are not over.
+    /// Returns the leases that have not been released.
     pub(super) fn open_leases(&self) -> Vec<Lease> {
         let mut leases = self.state().leases.clone();
         leases.retain(|lease| !lease.released);
         leases
     }
 
-    /// All instances, by id.
+    /// Queries the cloud, and returns all instances by their identifiers.
     pub(super) async fn observed(&self) -> Result<BTreeMap<String, Instance>, CampaignError> {
         let all = self
             .provider
@@ -357,7 +361,7 @@ impl Fleet {
         }
     }
 
-    /// Journals that instances are gone, lease by lease. `why` gets those of one.
+    /// Journals the loss of instances, separately for each lease. `why` receives the lost instances of a lease, and returns the reason.
     async fn write_lost(
         &self,
         is_gone: impl Fn(&Lease, &str) -> bool,
@@ -377,19 +381,19 @@ impl Fleet {
         }
     }
 
-    /// Journals that a lease is over.
+    /// Journals that a lease has ended.
     pub(super) async fn write_released(&self, lease: LeaseId, how: impl ToString) {
         let how = how.to_string();
         self.write(Event::LeaseReleased { lease, how }).await;
     }
 
-    /// Ends instances.
+    /// Terminates instances.
     async fn terminate(&self, ids: &[String]) -> Result<(), CampaignError> {
         let ended = self.provider.terminate(ids).await;
         ended.map_err(|e| self.error(e))
     }
 
-    /// Forgets the host keys of instances: their addresses may be reused with others.
+    /// Removes the pinned host keys of instances that have ended, because machines with other keys may get the same addresses.
     fn forget_hosts<'i>(
         &self,
         instances: impl IntoIterator<Item = &'i Instance>,
@@ -406,7 +410,7 @@ impl Fleet {
         self.reporter.note(format!("{}: {what}", self.name));
     }
 
-    /// Brings the fleet to this many instances that answer; `None` if the user wants to stop.
+    /// Launches, replaces or ends instances until the fleet has `nodes` ready ones, and returns these; `None` if the user wants to stop.
     pub async fn up(
         &self,
         nodes: u32,
@@ -422,7 +426,7 @@ impl Fleet {
                 .and_then(|o| o.config_digest.as_ref())
                 .is_some_and(|before| *before != now)
         }) {
-            // the caller gives them back
+            // the caller gives the instances back
             let problem = "its instances were launched with other settings and are given back; repeat the command";
             return Err(CampaignError::Site {
                 site: self.name.clone(),
@@ -442,18 +446,18 @@ impl Fleet {
         }
     }
 
-    /// Instances that the journal says were launched, in order.
-    fn members(&self) -> Vec<Member> {
+    /// Returns the instances that were launched according to the journal, in order.
+    fn members(&self) -> Vec<FleetMember> {
         let leases = self.open_leases();
         let ids = leases.iter().flat_map(Lease::instances);
-        ids.map(|id| Member {
+        ids.map(|id| FleetMember {
             id: id.to_owned(),
             is_young: self.is_young(id),
         })
         .collect()
     }
 
-    /// Carries out one action.
+    /// Carries out one action of [`reconcile`](crate::reconcile::reconcile), and returns what follows from it.
     async fn apply(
         &self,
         action: Action,
@@ -464,7 +468,7 @@ impl Fleet {
         match action {
             Action::WaitToShow => tokio::select! {
                 () = tokio::time::sleep(SHOW_TICK) => {}
-                // on an error there can be no request to stop any more
+                // an error means that no further request to stop can arrive
                 Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Applied::Stopped),
             },
             Action::NoteLost => self.note_lost(seen).await,
@@ -477,7 +481,7 @@ impl Fleet {
                 match acquired.await {
                     Ok(Acquisition::Launched) => {}
                     Ok(Acquisition::Stopped) => return Ok(Applied::Stopped),
-                    // no room next to the existing instances, but perhaps elsewhere for all of them
+                    // the zone of the existing instances has no capacity, but another zone may have enough for all of them
                     Err(CampaignError::Provider { error, .. })
                         if error.elsewhere() && !beside.is_empty() =>
                     {
@@ -506,7 +510,7 @@ impl Fleet {
         Ok(Applied::Continue)
     }
 
-    /// Makes instances that are ready the nodes of the site.
+    /// Makes these ready instances the nodes of the site.
     async fn take_in_use(&self, machines: &[Instance]) {
         {
             let mut state = self.state();
@@ -514,7 +518,7 @@ impl Fleet {
             state.gone.clear();
         }
         *self.limits.set_until.lock() = None;
-        // an earlier controller, or an earlier campaign, may have set their deadlines long ago
+        // their deadlines may have been set long ago, by an earlier controller or campaign
         if let Err(error) = self.extend().await {
             self.note(format!("a deadline could not be extended: {error}"));
         }
@@ -531,12 +535,31 @@ impl Fleet {
             provider: self.provider.as_ref(),
             reporter: &self.reporter,
             limit: Duration::from_secs_f64(self.request.instances.ready_limit_s),
-            target: &|instance| Target::new(&self.name, &self.entry(instance), &self.place.ssh()),
+            target: &|instance| {
+                SshTarget::new(&self.name, &self.entry(instance), &self.place.ssh())
+            },
         };
         wait.until_ready(ids, stop_signal).await
     }
 
-    /// Ends failed instances, so that the next query finds them missing. Repeated failures are an error.
+    /// Terminates the instance of a node, as the spot market would do after a notice.
+    ///
+    /// # Errors
+    /// The node has no instance, or the cloud refuses.
+    pub async fn take_node(&self, node: &str) -> Result<(), CampaignError> {
+        let machine = self
+            .machines()
+            .into_iter()
+            .find(|machine| self.node_name(machine) == node);
+        let machine = machine.ok_or_else(|| CampaignError::Site {
+            site: self.name.clone(),
+            problem: format!("no instance is its node {node}"),
+        })?;
+        self.terminate(&[machine.id]).await
+    }
+
+    /// Ends failed instances, so that the next call of [`Self::up`] finds them missing and launches replacements. If instances fail too often, that
+    /// is an error.
     pub async fn replace(
         &self,
         failed: &BTreeMap<String, LossReason>,
@@ -557,6 +580,9 @@ impl Fleet {
                 message,
             )));
         }
+        if failed.values().any(LossReason::is_reclaim) {
+            self.note_interruption(failed).await?;
+        }
         self.note(format!("replaced: {}", what.join(", ")));
         let ids: Vec<String> = failed.keys().cloned().collect();
         self.terminate(&ids).await?;
@@ -567,8 +593,47 @@ impl Fleet {
         self.forget_hosts(ids.iter().filter_map(|id| seen.get(id)))
     }
 
-    /// Counts instances that are to be replaced. Returns whether these are too many: of one place in this session, or, also over sessions,
-    /// of the whole fleet.
+    /// Records that the spot market reclaimed instances. If the replacements will have another type, also gives back the instances that cannot be
+    /// combined with them.
+    async fn note_interruption(
+        &self,
+        failed: &BTreeMap<String, LossReason>,
+    ) -> Result<(), CampaignError> {
+        let machines = self.machines();
+        let taken =
+            |machine: &&Instance| failed.get(&machine.id).is_some_and(LossReason::is_reclaim);
+        let types: Vec<String> = machines
+            .iter()
+            .filter(taken)
+            .map(|m| m.instance_type.clone())
+            .collect();
+        self.state().taken_types.extend(types);
+        match self.request.on_interruption {
+            OnInterruption::Replace => Ok(()),
+            OnInterruption::OnDemand => {
+                self.note("an instance was reclaimed: its replacement is on demand (on_interruption)");
+                Ok(())
+            }
+            OnInterruption::NextType => {
+                self.note("an instance was reclaimed: the fleet gets the next of `instance_types` (on_interruption)");
+                let rest: Vec<Instance> = machines.into_iter().filter(|m| !failed.contains_key(&m.id)).collect();
+                let ids: Vec<String> = rest.iter().map(|m| m.id.clone()).collect();
+                if ids.is_empty() {
+                    return Ok(());
+                }
+                self.terminate(&ids).await?;
+                self.write_lost(|_, id| ids.iter().any(|i| i == id), |_| "replaced by another type".into()).await;
+                self.forget_hosts(&rest)
+            }
+            OnInterruption::Fail => Err(CampaignError::Site {
+                site: self.name.clone(),
+                problem: "an instance was reclaimed, and `on_interruption = \"fail\"` forbids a replacement".into(),
+            }),
+        }
+    }
+
+    /// Counts the instances to be replaced. Returns whether too many were lost within the last hour: at one place in this session, or in the whole
+    /// fleet in all sessions.
     fn is_replaced_too_often(&self, failed: &BTreeMap<String, LossReason>) -> bool {
         let now = clock::now();
         let mut state = self.state();
@@ -603,7 +668,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends instances in order to replace them. Their disks go with them; groups and key stay for the replacements.
+    /// Ends instances that are to be replaced, together with their disks. The key pair and the groups stay for the replacements.
     async fn end_all(&self, instances: &[Instance]) -> Result<(), CampaignError> {
         let ids: Vec<String> = instances.iter().map(|i| i.id.clone()).collect();
         self.terminate(&ids).await?;
@@ -613,7 +678,7 @@ impl Fleet {
         self.forget_hosts(instances)
     }
 
-    /// Settles leases that an earlier controller ordered without hearing the answer: repeating the order gives the same instances.
+    /// Settles leases that an earlier controller ordered without receiving the answer: repeating the order returns the same instances.
     async fn settle_open_leases(&self) -> Result<(), CampaignError> {
         for lease in self.open_leases() {
             let Some(order) = lease.order.as_ref().filter(|_| !lease.is_acquired()) else {
@@ -627,7 +692,7 @@ impl Fleet {
                 .collect();
             if there.len() == order.count as usize {
                 self.note(format!(
-                    "found what {} ordered: {}",
+                    "found the instances that {} ordered: {}",
                     lease.name,
                     there.join(", ")
                 ));
@@ -644,7 +709,7 @@ impl Fleet {
             ));
             match self.launch(order).await {
                 Ok(()) => {}
-                // what it needed is gone, so it was never launched
+                // resources that the launch needs do not exist, so the order was never carried out
                 Err(CampaignError::Provider { error, .. })
                     if error.elsewhere()
                         || matches!(
@@ -661,7 +726,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Records which instances have ended by themselves.
+    /// Journals the instances that have ended by themselves.
     async fn note_lost(&self, seen: &BTreeMap<String, Instance>) {
         let is_gone = |lease: &Lease, id: &str| {
             !lease.lost.contains_key(id)
@@ -674,13 +739,14 @@ impl Fleet {
             let first = gone.first().and_then(|id| seen.get(*id));
             let reason = first.and_then(|instance| instance.reason.clone());
             let why = reason.unwrap_or_else(|| "it no longer exists".into());
-            self.note(format!("{} is gone: {why}", gone.join(", ")));
+            self.note(format!("{} is lost: {why}", gone.join(", ")));
             why
         };
         self.write_lost(is_gone, why).await;
     }
 
-    /// Takes over a kept fleet, or notes that another campaign has it.
+    /// Journals what became of kept fleets: that another campaign took this campaign's fleet over, that this campaign took its own back, or that it
+    /// took over another campaign's.
     pub(super) async fn settle_kept(&self) {
         if self.keeping.ownership == Ownership::Transferred {
             for lease in self.open_leases() {
@@ -691,7 +757,7 @@ impl Fleet {
         let taken = self.keeping.taken.as_ref();
         let taken = taken.map_or(&[][..], |taken| &taken.leases);
         let of_others: Vec<&str> = taken.iter().map(|(order, _)| order.lease()).collect();
-        // taken back, or never in the warm pool
+        // the fleet was taken back, or was never in the warm pool
         for lease in self
             .open_leases()
             .into_iter()
@@ -761,8 +827,8 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Whether an instance was launched so recently that the cloud may not show it yet. What this session did not launch is older than the
-    /// session, whatever the clock says.
+    /// Returns whether an instance was launched so recently that the cloud may not show it yet. If another session launched the instance, it is at
+    /// least as old as this session, whatever the wall clock shows.
     pub(super) fn is_young(&self, id: &str) -> bool {
         let Some(lease) = self
             .open_leases()
@@ -785,7 +851,8 @@ impl Fleet {
         by_clock.is_some_and(|s| s.max(at_least) < YOUNG_S)
     }
 
-    /// Time during which the instances of an unanswered order may still appear.
+    /// Returns the time within which instances may still appear, because the answer to an order has not been received; `None` if all orders were
+    /// answered.
     pub(super) fn may_still_show(&self) -> Option<Duration> {
         let young = self.open_leases().iter().any(|l| !l.is_acquired());
         young.then_some(SHOWN_LIMIT)

@@ -1,21 +1,21 @@
-//! A fleet as the machines of a site.
+//! Implements `RemoteMachines`, a site's interface to its machines, by a fleet.
 
 use super::{fleet::Fleet, loss::LossReason, upkeep::Upkeep};
 use crate::cost::PriceBook;
 use async_trait::async_trait;
 use cvc_sites::error::CampaignError;
-use cvc_sites::remote::{MachineLoss, Machines, TransferCost};
+use cvc_sites::remote::{MachineLoss, RemoteMachines, TransferCost};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Mutex;
 
-/// The instances of a fleet, while runs use them.
+/// The instances of a fleet while runs use them.
 pub struct FleetMachines {
     fleet: Arc<Fleet>,
     upkeep: Mutex<Upkeep>,
 }
 
 impl FleetMachines {
-    /// Those of a fleet whose deadlines and prices are new.
+    /// Returns the machines of a fleet whose deadlines and prices have just been set.
     pub fn begin(fleet: Arc<Fleet>) -> Self {
         Self {
             upkeep: Mutex::new(Upkeep::begin(&fleet)),
@@ -35,7 +35,7 @@ fn in_words(gone: BTreeMap<String, LossReason>) -> BTreeMap<String, MachineLoss>
 }
 
 #[async_trait]
-impl Machines for FleetMachines {
+impl RemoteMachines for FleetMachines {
     fn are_temporary(&self) -> bool {
         true
     }
@@ -53,7 +53,7 @@ impl Machines for FleetMachines {
     }
 
     fn transfer_cost(&self, bytes: u64) -> TransferCost {
-        // the cloud charges also what came in vain
+        // the cloud also charges for failed transfers
         TransferCost::Charged(
             PriceBook::shipped()
                 .transfer(self.fleet.region(), bytes)
@@ -68,7 +68,7 @@ mod tests {
     use cvc_core::outcome::Cause;
 
     #[test]
-    fn what_the_spot_market_took_back_is_told_from_what_ended_otherwise() {
+    fn reclaimed_spot_instances_are_distinguished_from_others_that_ended() {
         let vanished = LossReason::Vanished {
             instance: "i-b".into(),
         };

@@ -1,4 +1,4 @@
-//! What cvc keeps about a fleet on this machine: the private key, pinned host keys, a configuration for ssh.
+//! A directory on this machine with files about a fleet: the private key, pinned host keys, and a configuration for ssh.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::hosts::{HostKeys, SshSettings};
@@ -11,30 +11,30 @@ use std::{fs, io::ErrorKind, os::unix::fs::DirBuilderExt, process::Stdio, time::
 /// Time limit of ssh-keygen.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A directory of a campaign, for one site.
+/// The directory for one site's keys, in the directory of a campaign.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct KeyPlace {
     dir: Utf8PathBuf,
 }
 
-impl Place {
+impl KeyPlace {
     pub fn new(campaign: &Utf8Path, site: &str) -> Self {
         Self {
             dir: below(&Self::all(campaign), site),
         }
     }
 
-    /// The directory in which those of all sites of a campaign are.
+    /// Returns the directory that contains the key directories of all sites of a campaign.
     pub fn all(campaign: &Utf8Path) -> Utf8PathBuf {
         campaign.join("cloud")
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn dir(&self) -> &Utf8Path {
         &self.dir
     }
 
-    /// The private key.
+    /// Returns the path of the private key.
     pub fn key(&self) -> Utf8PathBuf {
         self.dir.join("id_ed25519")
     }
@@ -47,12 +47,12 @@ impl Place {
         self.dir.join("known_hosts")
     }
 
-    /// File that records what was set up on which instances.
+    /// Returns the path of the file in which cvc records which instances are set up.
     pub fn set_up(&self) -> Utf8PathBuf {
         self.dir.join("set-up.json")
     }
 
-    /// Makes the directory and a key pair, unless they exist. Returns the public key.
+    /// Creates the directory and a key pair, unless they exist. Returns the public key.
     pub async fn make(&self, comment: &str) -> Result<String, CampaignError> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -96,8 +96,8 @@ impl Place {
                 ));
             }
         }
-        // Writes the configuration of ssh. The user's own rules apply to the rest, for example jump hosts, but not the user's known hosts,
-        // because clouds reuse addresses.
+        // Writes the configuration of ssh. Other rules of the user's configuration stay effective, for example jump hosts, but not the user's known
+        // hosts, because clouds reuse addresses.
         let user = cvc_core::paths::expand("~/.ssh/config");
         let text = format!(
             "# written by cvc for its own connections\nIdentityFile \"{key}\"\nIdentitiesOnly yes\nUserKnownHostsFile none\n\
@@ -108,7 +108,7 @@ impl Place {
         Ok(line.trim().to_owned())
     }
 
-    /// ssh's settings for the instances: only this key, and host keys that are accepted at the first contact and then pinned.
+    /// Returns the ssh settings for the instances: only this key is used, and a host key is accepted at the first contact and then pinned.
     pub fn ssh(&self) -> SshSettings {
         SshSettings {
             config: Some(self.config().into_string()),
@@ -118,7 +118,7 @@ impl Place {
         }
     }
 
-    /// Forgets the host key of an address whose instance is gone: the next one there has another key.
+    /// Removes the pinned host key of an address whose instance has ended: the next instance with this address has another key.
     pub fn forget_host(&self, address: &str) -> Result<(), StoreError> {
         let file = self.known_hosts();
         let Ok(text) = fs::read_to_string(&file) else {
@@ -133,13 +133,13 @@ impl Place {
         write_whole(&file, (kept.join("\n") + "\n").as_bytes())
     }
 
-    /// Removes everything once no instance with this key is left.
+    /// Removes the directory once no instance with this key is left.
     pub fn remove(&self) -> Result<(), StoreError> {
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir).map_err(StoreError::io("remove", &self.dir))?;
         }
         if let Some(parent) = self.dir.parent() {
-            // other sites may use it
+            // fails if other sites use the parent directory
             let _ = fs::remove_dir(parent);
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Machines of a cloud as a site: fleets that are acquired and released in an order that leaks nothing, and what is found by tags alone.
-//! Nothing here knows a cloud's library: clouds are reached through [`crate::provider`].
+//! Cloud machines as a site: fleets that are acquired and released in an order that leaks nothing, and resources found by tags alone. No code here
+//! depends on a cloud's library; clouds are used through [`crate::provider`].
 
 mod acquire;
 pub mod cost;
@@ -16,9 +16,11 @@ mod sweep;
 mod upkeep;
 mod warm_pool;
 
-pub use fleet::{Fleet, Wanted};
+pub use fleet::{Fleet, NewFleet};
 pub use fleet_machines::FleetMachines;
 pub use loss::LossReason;
 pub use upkeep::Upkeep;
 
-pub use sweep::{ActiveCampaign, Found, Known, Removed, Sweep, SweepFindings, register};
+pub use sweep::{
+    ActiveCampaign, CampaignFleets, FoundResource, Removed, Sweep, SweepFindings, register,
+};

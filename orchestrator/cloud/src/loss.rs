@@ -2,42 +2,42 @@
 
 use std::fmt;
 
-/// Reason why an instance is lost.
+/// The reason why an instance is lost.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LossReason {
-    /// The spot market took it back, or is about to.
+    /// The spot market has reclaimed the instance, or has given notice that it will.
     Reclaimed,
-    /// It was stopped or terminated by somebody else.
+    /// The instance was stopped or terminated from outside.
     Ended {
-        /// Which instance.
+        /// The instance.
         instance: String,
-        /// Whether it was only stopped.
+        /// Whether the instance was stopped; otherwise it was terminated.
         stopped: bool,
-        /// The reason that the cloud gives.
+        /// The cloud's reason, if it gives one.
         why: Option<String>,
     },
-    /// The cloud does not show it any more.
+    /// The cloud does not show the instance any more.
     Vanished {
-        /// Which instance.
+        /// The instance.
         instance: String,
     },
-    /// It ended before it was ready, and what the cloud says.
+    /// The instance ended before it was ready; with the cloud's reason, if there is one.
     EndedEarly(Option<String>),
-    /// It was not running in time.
+    /// The instance was not in the state `running` within the time limit.
     NotRunning {
         /// The limit, seconds.
         limit_s: f64,
     },
-    /// ssh rejects cvc.
+    /// ssh rejects the login.
     NoLogin(String),
-    /// The cloud's own checks fail.
+    /// The cloud's status checks of the instance fail, with this message.
     Impaired(String),
-    /// The agent no longer hears from its node.
+    /// The node of the instance sends no heartbeats to the agent.
     Silent(String),
 }
 
 impl LossReason {
-    /// Whether the spot market reclaimed it.
+    /// Returns whether the spot market reclaimed the instance.
     pub fn is_reclaim(&self) -> bool {
         matches!(self, Self::Reclaimed)
     }
@@ -46,7 +46,7 @@ impl LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reclaimed => write!(f, "the cloud took it back (spot interruption)"),
+            Self::Reclaimed => write!(f, "the cloud reclaimed it (spot interruption)"),
             Self::Ended {
                 instance,
                 stopped,

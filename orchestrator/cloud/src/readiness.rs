@@ -1,4 +1,4 @@
-//! Waits until instances are ready: the cloud shows them as running, ssh answers, and they know their deadline.
+//! Waits until instances are ready: the cloud shows them as running, ssh answers, and their deadline is set.
 
 use super::loss::LossReason;
 use crate::provider::{Health, Instance, InstanceState, Provider, ProviderError};
@@ -8,7 +8,7 @@ use cvc_core::units::counted;
 use cvc_engine::host::HostError;
 use cvc_sites::error::CampaignError;
 use cvc_sites::progress::SiteReporter;
-use cvc_sites::ssh::{SshHost, Target};
+use cvc_sites::ssh::{SshHost, SshTarget};
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -19,42 +19,43 @@ use tracing::Instrument;
 
 /// Delay between two queries of all instances.
 const TICK: Duration = Duration::from_secs(2);
-/// Delay between two queries of the cloud's status checks, only for instances that ssh does not reach.
+/// Delay between two queries of the cloud's status checks. They are queried only if ssh does not reach an instance.
 const HEALTH_TICK: Duration = Duration::from_secs(15);
-/// Delay between two logins to one instance.
+/// Delay between two attempts to log in to one instance.
 const LOGIN_PAUSE: Duration = Duration::from_millis(700);
-/// Time limit of one login.
+/// Time limit of one attempt to log in.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
-/// Time limit of one connection, including a second attempt.
+/// Time limit of one connection by ssh, including its second attempt.
 const ONE_CONNECT: Duration = Duration::from_secs(10);
-/// Maximum number of logins at the same time: each is a process on this machine.
+/// Maximum number of simultaneous attempts to log in; each is a process on this machine.
 const MAX_AT_ONCE: usize = 16;
 
-/// How waiting for instances ended.
+/// The result of waiting for instances.
 pub(super) enum Reached {
-    /// All are there.
+    /// All instances are ready.
     All(Vec<Instance>),
-    /// These failed; the others are there.
+    /// These instances failed; the others are ready.
     Without(BTreeMap<String, LossReason>),
     /// The user wants to stop.
     Stopped,
 }
 
-/// The state of an instance on its way to being usable.
+/// Progress of an instance towards being usable.
 #[derive(Clone, Debug, PartialEq)]
 enum Readiness {
-    /// The cloud does not show it as running yet.
+    /// The cloud does not show the instance as running yet.
     Waiting,
-    /// It runs; a task tries to log in.
+    /// The instance is running; a task tries to log in.
     Probing(Instance),
-    /// It answers and knows its deadline.
+    /// The instance answers, and its deadline is set.
     Ready(Instance),
-    /// It cannot be used.
+    /// The instance cannot be used.
     Failed(LossReason),
 }
 
 impl Readiness {
-    /// The state that follows from the cloud's answer about an instance.
+    /// Returns the state of an instance according to the cloud's answer; `seen` is `None` if the cloud does not show the instance. `late` means that
+    /// the time limit `limit` has passed.
     fn of_answer(seen: Option<&Instance>, late: bool, limit: Duration) -> Self {
         match seen {
             Some(i) if i.state == InstanceState::Running && i.address.is_some() => {
@@ -70,7 +71,7 @@ impl Readiness {
         }
     }
 
-    /// Records the result of a login. An instance that was given up meanwhile stays so.
+    /// Records the result of trying to log in: `None`, or the problem. An instance that has failed in the meantime stays failed.
     fn end_probe(&mut self, problem: Option<String>) {
         if let Self::Probing(instance) = self {
             *self = match problem {
@@ -80,7 +81,7 @@ impl Readiness {
         }
     }
 
-    /// Gives up an instance that does not answer, because the cloud's checks fail.
+    /// Marks an instance as failed because it does not answer and the cloud's checks fail.
     fn fail_checks(&mut self, why: String) {
         if matches!(self, Self::Probing(_)) {
             *self = Self::Failed(LossReason::Impaired(why));
@@ -92,17 +93,17 @@ impl Readiness {
     }
 }
 
-/// A wait for instances of a fleet.
+/// Parameters for waiting until instances of a fleet are ready.
 pub(super) struct Wait<'a> {
     pub(super) site: &'a str,
-    /// The fleet's tag.
+    /// Value of the fleet's tag.
     pub(super) fleet: &'a str,
     pub(super) provider: &'a dyn Provider,
     pub(super) reporter: &'a SiteReporter,
-    /// Time limit for the instances.
+    /// Time limit for the instances to become ready.
     pub(super) limit: Duration,
-    /// How ssh reaches an instance.
-    pub(super) target: &'a (dyn Fn(&Instance) -> Target + Send + Sync),
+    /// Function that returns the ssh target of an instance.
+    pub(super) target: &'a (dyn Fn(&Instance) -> SshTarget + Send + Sync),
 }
 
 impl Wait<'_> {
@@ -120,7 +121,7 @@ impl Wait<'_> {
         let mut logins: JoinSet<(String, Option<String>)> = JoinSet::new();
         let permits = Arc::new(Semaphore::new(MAX_AT_ONCE));
         let mut asked_health = Instant::now();
-        let mut told = 0;
+        let mut last_ready = 0;
         loop {
             self.query(&mut instances, began, &permits, &mut logins)
                 .await?;
@@ -150,10 +151,10 @@ impl Wait<'_> {
                 .values()
                 .filter(|r| matches!(r, Readiness::Ready(_)))
                 .count();
-            if ready != told {
-                told = ready;
+            if ready != last_ready {
+                last_ready = ready;
                 self.reporter.note(format!(
-                    "{}: {told} of {} ready",
+                    "{}: {last_ready} of {} ready",
                     self.site,
                     counted(ids.len(), "instance")
                 ));
@@ -166,14 +167,14 @@ impl Wait<'_> {
                     }
                 }
                 () = tokio::time::sleep(TICK) => {}
-                // an error means that nobody can ask for a stop any more
+                // an error means that no request to stop can come any more
                 Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Reached::Stopped),
             }
         }
         Ok(self.reached(ids, instances, began))
     }
 
-    /// Asks the cloud about instances that are not running yet, and starts to log in to those that are.
+    /// Queries the cloud about the instances that are not running yet. Begins to log in to those that are running now.
     async fn query(
         &self,
         instances: &mut BTreeMap<String, Readiness>,
@@ -216,7 +217,7 @@ impl Wait<'_> {
         Ok(())
     }
 
-    /// Summarises, once each instance is ready or has failed.
+    /// Returns the result of the wait, after each instance has become ready or has failed.
     fn reached(
         &self,
         ids: &[String],
@@ -252,9 +253,9 @@ impl Wait<'_> {
     }
 }
 
-/// Logs in, repeatedly: an instance that boots refuses first connections, then users.
+/// Tries to log in until it succeeds: an instance that is booting first refuses connections, then users.
 async fn log_in(
-    target: Target,
+    target: SshTarget,
     permits: Arc<Semaphore>,
     limit: Duration,
 ) -> Result<(), LoginError> {
@@ -274,7 +275,7 @@ async fn log_in(
     }
 }
 
-/// An instance could not be used in time.
+/// An instance could not be used within the time limit.
 #[derive(Debug, thiserror::Error)]
 #[error("no login by ssh within {:.0} s: {message}", .limit.as_secs_f64())]
 struct LoginError {
@@ -286,12 +287,12 @@ struct LoginError {
 enum Login {
     Works,
     NotYet(String),
-    /// No further attempt can succeed.
+    /// Further attempts would fail, too, for this reason.
     Never(String),
 }
 
-/// Tries to log in, and to find the deadline that the instance has set itself.
-async fn probe(target: &Target) -> Login {
+/// Logs in to an instance once, and reads the deadline that the instance has set for itself.
+async fn probe(target: &SshTarget) -> Login {
     let host = SshHost::new(target.clone());
     let argv = ["sh", "-c", "test -s /etc/cvc-deadline"].map(String::from);
     let asked = async {
@@ -312,7 +313,7 @@ async fn probe(target: &Target) -> Login {
     }
 }
 
-/// Sets the deadline of instances to this many seconds from now, by their own clocks.
+/// Sets the deadline of instances to `seconds` from now. Each instance computes it by its own clock.
 pub(super) async fn set_deadline(
     name: &str,
     hosts: &[HostEntry],
@@ -326,7 +327,7 @@ pub(super) async fn set_deadline(
     let mut all = JoinSet::new();
     let permits = Arc::new(Semaphore::new(MAX_AT_ONCE));
     for entry in hosts {
-        let host = SshHost::new(Target::new(name, entry, ssh));
+        let host = SshHost::new(SshTarget::new(name, entry, ssh));
         let argv = ["sh".to_owned(), "-c".to_owned(), script.clone()];
         let permits = Arc::clone(&permits);
         let extend = async move {
@@ -343,7 +344,7 @@ pub(super) async fn set_deadline(
         };
         all.spawn(extend.in_current_span());
     }
-    // one that does not answer does not delay the others
+    // an instance that does not answer does not delay the others
     let mut first = Ok(());
     while let Some(done) = all.join_next().await {
         if let Ok(Err(error)) = done {
@@ -387,7 +388,7 @@ mod tests {
             of(Some(&running), false),
             Readiness::Probing(running.clone())
         );
-        // an instance that appeared at the last moment is still tried
+        // an instance that appeared just before the limit is still tried
         assert_eq!(
             of(Some(&running), true),
             Readiness::Probing(running.clone())
@@ -428,7 +429,7 @@ mod tests {
             readiness,
             Readiness::Failed(LossReason::Impaired("impaired".into()))
         );
-        // and status checks do not matter once it is ready
+        // status checks do not matter once the instance is ready
         let mut readiness = Readiness::Probing(instance(InstanceState::Running, Some("a"), None));
         readiness.end_probe(None);
         readiness.fail_checks("impaired".into());

@@ -1,44 +1,46 @@
-//! Decides what to do so that a fleet has the wanted instances: a function of what the journal says was launched and what the cloud shows.
+//! Decides which actions bring a fleet to the requested number of instances. The decision depends only on the launches in the journal and on the
+//! cloud's answer.
 
 use crate::provider::Instance;
 use std::collections::BTreeMap;
 
-/// An instance that the journal says was launched.
+/// An instance that was launched according to the journal.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(super) struct FleetMember {
     pub(super) id: String,
-    /// Whether it was launched so recently that the cloud may not show it yet.
+    /// Whether the launch was so recent that the cloud may not show the instance yet.
     pub(super) is_young: bool,
 }
 
 /// An action on a fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
-    /// Query again later: an instance that was just launched and is not shown yet is neither lost nor missing.
+    /// Query the cloud again later: it may not show an instance that was just launched. Until then such an instance counts neither as lost nor as
+    /// missing.
     WaitToShow,
-    /// Record which instances have ended by themselves.
+    /// Journal that instances have ended by themselves.
     NoteLost,
-    /// End all instances, because their types or zones differ: a mixed fleet measures none of them.
+    /// End all instances, because their types or zones differ: measurements on a mixed fleet describe none of the types.
     EndMixed(Vec<Instance>),
-    /// Launch this many more.
+    /// Launch more instances.
     Launch {
         /// Number of instances.
         count: u32,
-        /// Those that are there.
+        /// The instances that the fleet has already.
         beside: Vec<Instance>,
     },
-    /// Make or find what instances need: key pair and groups.
+    /// Create or find the key pair and the groups.
     Prepare,
     /// End instances that are no longer needed.
     EndSurplus(Vec<Instance>),
-    /// Wait until these are ready.
+    /// Wait until these instances are ready.
     AwaitReady(Vec<String>),
 }
 
-/// Decides what to do now, in order. After a launch, an end or a wait the fleet must be queried again.
+/// Returns the next actions, in order. After a launch, an end or a wait the fleet must be queried again.
 pub(super) fn reconcile(
     nodes: u32,
-    members: &[Member],
+    members: &[FleetMember],
     seen: &BTreeMap<String, Instance>,
 ) -> Vec<Action> {
     if members
@@ -109,9 +111,9 @@ mod tests {
             .collect()
     }
 
-    fn members(ids: &[&str]) -> Vec<Member> {
+    fn members(ids: &[&str]) -> Vec<FleetMember> {
         ids.iter()
-            .map(|id| Member {
+            .map(|id| FleetMember {
                 id: (*id).to_owned(),
                 is_young: false,
             })
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_launched_beside_what_is_there() {
+    fn missing_instances_are_launched_next_to_existing_ones() {
         assert_eq!(
             reconcile(2, &[], &seen(&[])),
             [

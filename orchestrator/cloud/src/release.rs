@@ -1,4 +1,4 @@
-//! Gives a fleet back, which means everything with its tag, in order, until nothing is left; or keeps it for a while.
+//! Gives a fleet back: removes everything with the fleet's tag, in order, until nothing is left. Or keeps the fleet for a while.
 
 use super::Fleet;
 use crate::provider::{ErrorKind, ProviderError, Resource};
@@ -17,10 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of removal, seconds: terminating takes minutes, and groups are in use until then.
+/// Time limit for removing a fleet, seconds. Terminating instances takes minutes, and groups are in use until then.
 const REMOVE_LIMIT_S: f64 = 600.0;
 
-/// Time limit for removal. Debug builds read `CVC_REMOVE_LIMIT_S`, so that tests need not wait ten minutes.
+/// Returns the time limit for removing a fleet, seconds. Debug builds read `CVC_REMOVE_LIMIT_S`, so that tests need not wait ten minutes.
 fn remove_limit_s() -> f64 {
     #[cfg(debug_assertions)]
     if let Some(limit) = std::env::var("CVC_REMOVE_LIMIT_S")
@@ -32,10 +32,10 @@ fn remove_limit_s() -> f64 {
     REMOVE_LIMIT_S
 }
 
-/// Time limit of a round of removal, after which the cloud is asked again what is there.
+/// Time limit of one round of removal, after which the cloud is queried again.
 const REMOVE_ROUND: Duration = Duration::from_secs(30);
 
-/// Delay between queries for resources that may still appear.
+/// Delay between two queries for resources that the cloud may not show yet.
 const TICK: Duration = Duration::from_secs(2);
 
 fn known_ids(lease: &Lease) -> Vec<String> {
@@ -48,16 +48,17 @@ fn known_ids(lease: &Lease) -> Vec<String> {
 }
 
 impl Fleet {
-    /// Ends everything of this fleet although the journal cannot be written, because it costs money. Returns what may be left, if anything.
+    /// Ends all resources of this fleet, because they cost money. Called when the journal cannot be written. Returns a description of what may be
+    /// left; `None` if nothing is left.
     pub async fn end_unwritten(&self) -> Option<String> {
-        // any campaign may have it by now
+        // another campaign may have taken the fleet over
         if self.keeping.pooled.load(Ordering::Relaxed) {
             return None;
         }
         let quiet = |_: String| ();
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
         let work = async {
-            // what was given away has leases here until that is written down
+            // instances that another campaign took over have leases here until that is recorded
             let own = self.open_leases().into_iter().filter(|l| {
                 l.order
                     .as_ref()
@@ -67,7 +68,7 @@ impl Fleet {
             let ended = self.provider.terminate(&ids).await;
             loop {
                 let left = self.remove_shown(&quiet).await?;
-                // what was launched a moment ago, and could not be written down, may not be shown yet
+                // instances that were just launched, but not recorded, may not be shown yet
                 if !left.is_empty() || until.is_none_or(|until| Instant::now() > until) {
                     return ended.map(|()| left);
                 }
@@ -90,18 +91,18 @@ impl Fleet {
         }
     }
 
-    /// Removes what the cloud shows of this fleet, and returns what is still there at the limit. It asks again in each round: an instance
-    /// that is shown late may hold a volume that was shown at once.
+    /// Removes the resources of this fleet that the cloud shows, and returns those that still exist at the time limit. Queries the cloud again in
+    /// each round, because an instance that the cloud shows late may use a volume that it shows at once.
     async fn remove_shown(
         &self,
-        tell: &(dyn Fn(String) + Send + Sync),
+        report: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Vec<(Resource, String)>, ProviderError> {
         let deadline = Instant::now() + Duration::from_secs_f64(remove_limit_s());
         let said = Mutex::new(HashSet::new());
-        // a later round repeats what an earlier one said
+        // later rounds repeat the messages of earlier ones
         let tell_once = |what: String| {
             if said.lock().insert(what.clone()) {
-                tell(what);
+                report(what);
             }
         };
         loop {
@@ -114,18 +115,18 @@ impl Fleet {
             let end = deadline.min(begin + REMOVE_ROUND);
             let limit_s = end.saturating_duration_since(begin).as_secs_f64();
             let left = self.provider.remove(&there, limit_s, &tell_once).await?;
-            // what is left before the time is up is refused for good
+            // resources that remain before the time limit cannot be removed
             if left.is_empty() || Instant::now() < end || end == deadline {
                 return Ok(left);
             }
         }
     }
 
-    /// Ends and removes everything of this fleet. Returns an error if something stays or may stay.
+    /// Ends and removes all resources of this fleet. Returns an error if a resource is or may be left.
     pub async fn down(&self, how: &str) -> Result<(), CampaignError> {
         match self.remove_all().await {
             Err(CampaignError::Provider { site, error }) => match self.may_have() {
-                // the cloud does not say what exists: then it is what was ordered
+                // the cloud does not report which resources exist, so all that were ordered are assumed to exist
                 Some(what) => {
                     let hint = error.hint().map(|m| format!("; {m}")).unwrap_or_default();
                     return Err(CampaignError::Leftover {
@@ -147,10 +148,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// What may exist in the cloud, as far as this machine knows.
+    /// Describes the resources that may exist in the cloud according to the leases and files of this machine; `None` if there are none.
     fn may_have(&self) -> Option<String> {
         let leases = self.open_leases();
-        // instances by their names, or the order whose answer is unknown
+        // the identifiers of instances, or the name of an order without an answer
         let ids = |lease: &cvc_journal::Lease| {
             if lease.is_acquired() {
                 lease.instances().join(", ")
@@ -176,17 +177,17 @@ impl Fleet {
     async fn remove_all(&self) -> Result<(), CampaignError> {
         self.settle_kept().await;
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
-        // first by their ids, which are certain: what was launched a moment ago may not be shown yet
+        // first by identifiers, which are certain: instances that were just launched may not be shown yet
         let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
         match self.provider.terminate(&ids).await {
             Ok(()) => {}
-            // the cloud shows none of them any more, or not yet: the queries below go on until it does
+            // the cloud no longer shows any of them, or does not show them yet; the queries below continue until it does
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(self.error(error)),
         }
-        let tell = |what: String| self.reporter.note(format!("{}: {what}", self.name));
+        let report = |what: String| self.reporter.note(format!("{}: {what}", self.name));
         loop {
-            let left = self.remove_shown(&tell).await;
+            let left = self.remove_shown(&report).await;
             let left = left.map_err(|e| self.error(e))?;
             if !left.is_empty() {
                 let what: Vec<String> = left
@@ -198,7 +199,7 @@ impl Fleet {
                     what: what.join("; "),
                 });
             }
-            // an order whose answer was lost may have been carried out a moment ago
+            // an order whose answer was lost may have been carried out just now
             let seen = self.observed().await?;
             let unseen = ids
                 .iter()
@@ -210,10 +211,10 @@ impl Fleet {
         }
     }
 
-    /// Moves the deadline of the instances while cvc is there, to the end that their lifetime and the budget allow now. Returns whether all
-    /// of them could be told.
+    /// Moves the deadline of the instances to the latest time that their lifetime and the budget allow now. Returns an error if an instance did not
+    /// receive the new deadline.
     pub async fn extend(&self) -> Result<(), HostError> {
-        // until they are there, the order says it
+        // before instances exist, the order contains the deadline
         if self.machines().is_empty() {
             return Ok(());
         }
@@ -223,26 +224,26 @@ impl Fleet {
                 .limits
                 .set_until
                 .lock()
-                .is_some_and(|told| told.duration_since(until).as_secs() == 0)
+                .is_some_and(|sent| sent.duration_since(until).as_secs() == 0)
             {
                 return Ok(());
             }
-            // in the journal first: an instance that its deadline ends while cvc is away costs until then, not until cvc notices
+            // journaled first: an instance that ends at its deadline while cvc is away costs until that time, not until cvc notices
             self.write_deadlines(until, |before| before < until).await;
             if self.until(0.0) < until {
-                // another fleet was promised something meanwhile
+                // another fleet got a later end in the meantime
                 continue;
             }
-            self.tell(until).await?;
-            // an earlier end counts only once they know it
+            self.set_deadlines(until).await?;
+            // an earlier end is effective only once the instances have received it
             self.write_deadlines(until, |before| before > until).await;
             *self.limits.set_until.lock() = Some(until);
             return Ok(());
         }
     }
 
-    /// Tells all instances, and all who look at their tags, when they end.
-    async fn tell(&self, until: Timestamp) -> Result<(), HostError> {
+    /// Sets the deadline on all instances, and the end time in their tags.
+    async fn set_deadlines(&self, until: Timestamp) -> Result<(), HostError> {
         let machines = self.machines();
         let gone = self.gone();
         let there = || {
@@ -251,7 +252,7 @@ impl Fleet {
                 .filter(|m| !gone.contains_key(&self.entry(m).name))
         };
         let ids: Vec<String> = there().map(|m| m.id.clone()).collect();
-        // from outside it must not seem to be over before it is
+        // a tag with an earlier end would let others treat the fleet as expired
         if let Err(error) = self.provider.mark_expiry(&ids, clock::on_wall(until)).await {
             self.reporter.note(format!(
                 "{}: {error}; `cvc sweep --expired` may end its instances too early",
@@ -267,7 +268,7 @@ impl Fleet {
         readiness::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
     }
 
-    /// Writes a deadline down for the leases whose present one is to be replaced.
+    /// Journals a new deadline for some leases: those for whose present deadline `replaces` returns true.
     async fn write_deadlines(&self, until: Timestamp, replaces: impl Fn(Timestamp) -> bool) {
         for lease in self.open_leases() {
             if spending::promised_until(&lease).is_none_or(&replaces) {
@@ -280,20 +281,22 @@ impl Fleet {
         }
     }
 
-    /// Delay between two extensions of the deadline.
+    /// Returns the delay between two extensions of the instances' deadline, a quarter of their lifetime.
     pub(super) fn extend_after(&self) -> Duration {
         Duration::from_secs_f64(self.request.instances.lifetime_s / 4.0)
     }
 
-    /// Keeps the instances for the next campaign by moving their deadline. Returns whether that succeeded.
+    /// Keeps the instances for the next campaign for `keep_s` seconds, by moving their deadline and putting the fleet into the warm pool. Returns an
+    /// error if that failed.
     pub async fn keep(&self, keep_s: f64) -> Result<(), CampaignError> {
         let seconds = keep_s.ceil() as u64;
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
         let until = clock::now().checked_add(lasts).unwrap_or(Timestamp::MAX);
         self.write_deadlines(until, |before| before < until).await;
-        self.tell(until).await?;
+        self.set_deadlines(until).await?;
         let leases = self.open_leases();
-        // in the warm pool first: until the journal says so, too, they are this campaign's, and its next controller finds them there
+        // put in the warm pool first: until the journal records it as well, the instances belong to this campaign, whose next controller finds them
+        // there
         let on_wall = clock::on_wall(until);
         warm_pool::put(
             &self.campaign,
@@ -325,7 +328,7 @@ mod tests {
     use super::known_ids;
     use cvc_journal::{Acquired, CampaignState, Entry, Event};
 
-    /// The cloud refuses a whole list for one instance that it no longer knows.
+    /// Checks that an instance that no longer exists is not ended: the cloud would refuse the whole list for one unknown instance.
     #[test]
     fn an_instance_that_is_gone_is_not_ended() {
         let mut state = CampaignState::default();

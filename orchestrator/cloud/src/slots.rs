@@ -1,16 +1,17 @@
-//! How often instances may be replaced: of each place in a fleet, in an hour. A market that takes back some instances each day may do so for a
-//! week, and a place whose instances fail again and again is given up soon, however large the fleet is.
+//! Limits how often the instances at each place of a fleet are replaced within an hour. A market that reclaims some instances each day may do so for
+//! a week, but a place whose instances fail again and again is given up soon, however large the fleet is.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// The time over which replacements are counted.
+/// Period over which replacements are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(3600);
-/// Maximum number of replaced instances of one place within this time, if the spot market took them back.
+/// Maximum number of replacements at one place within this period, of instances that the spot market reclaimed.
 pub(super) const MAX_RECLAIMED: usize = 4;
-/// The same for instances that failed: a second one in its place is no accident.
+/// Maximum number of replacements at one place within this period, of instances that failed: a second failure at the same place is hardly a
+/// coincidence.
 pub(super) const MAX_FAILED: usize = 1;
 
 /// An instance that was replaced.
@@ -20,7 +21,7 @@ struct Replaced {
     reclaimed: bool,
 }
 
-/// The places of a fleet, with the instances that are in them and the times at which earlier ones were replaced.
+/// The places of a fleet, with their current instances and the times at which earlier ones were replaced.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     instances: Vec<String>,
@@ -28,7 +29,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Gives each new instance the place of one that is gone, or else a further one.
+    /// Assigns each instance in `ids` that has no place yet to the place of a lost instance, or to a new place.
     pub(super) fn assign_slots(&mut self, ids: &[String]) {
         let mut fresh: Vec<String> = ids
             .iter()
@@ -49,8 +50,8 @@ impl Slots {
         self.past.resize(self.instances.len(), Vec::new());
     }
 
-    /// Counts instances that are to be replaced, each with whether it was reclaimed. Returns one whose place has had too many within the
-    /// last hour.
+    /// Counts instances that are to be replaced. `failed` tells for each whether the spot market reclaimed it. Returns an instance at whose place too
+    /// many were replaced within [`WINDOW`]; `None` if there is none.
     pub(super) fn count<'f>(
         &mut self,
         failed: &'f BTreeMap<String, bool>,

@@ -1,4 +1,4 @@
-//! Finds by tags alone what is left in a cloud, and removes it, whatever became of the journals that ordered it.
+//! Finds what is left in a cloud by tags alone, and removes it. The journals of the campaigns that ordered it are not needed.
 
 use crate::provider::{
     Account, Clouds, Discovery, Provider, ProviderError, Resource, ResourceKind,
@@ -16,82 +16,84 @@ use std::{
     sync::Arc,
 };
 
-/// Time that instances have to end by themselves, seconds: by their own clocks, which may differ.
+/// Time after the deadline within which instances have certainly ended by themselves, seconds. They go by their own clocks, which may differ from
+/// this machine's.
 const EXPIRED_S: f64 = 600.0;
-/// Default time limit for removing in one region, seconds.
+/// Default time limit for removing the resources of one region, seconds.
 const REMOVE_LIMIT_S: f64 = 900.0;
 
-/// What to search for, and where.
+/// Parameters of a search for leftovers.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// Where.
+    /// Accounts and regions to search.
     pub accounts: Vec<Account>,
-    /// Whether to search every other region that they may use.
+    /// Whether to search every other region that the accounts may use, too.
     pub all_regions: bool,
-    /// The owner; `None` for any.
+    /// Owner of the resources; `None` for any.
     pub owner: Option<String>,
-    /// Minimum age, seconds.
+    /// Minimum age of resources, seconds.
     pub older_than_s: Option<f64>,
-    /// Whether only fleets are wanted whose end, by their tags, is past: the instances should have ended by themselves.
+    /// Whether to search only for fleets that should have ended: the end time in the tags has passed, so the instances should have terminated
+    /// themselves.
     pub expired: bool,
-    /// Time limit for removal in one region, seconds; 15 min by default.
+    /// Time limit for removing the resources of one region, seconds; `None` for 15 minutes.
     pub wait_s: Option<f64>,
-    /// Directory of campaigns: resources in use by these, and by registered ones, are left alone. `None` leaves nothing alone.
+    /// Directory of campaigns. Resources that these or registered campaigns use are spared; with `None` no resource is spared.
     pub campaigns: Option<Utf8PathBuf>,
 }
 
 /// A resource that was found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// What.
+pub struct FoundResource {
+    /// The resource.
     pub resource: Resource,
-    /// In which account and region.
+    /// Account and region of the resource.
     pub account: Account,
-    /// The reason why it is left alone, if it is.
+    /// The reason why the resource is spared; `None` if it is to be removed.
     pub left_alone: Option<String>,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweepFindings {
-    /// The resources.
-    pub found: Vec<Found>,
-    /// Number of other owners' resources, by owner.
+    /// The resources found.
+    pub found: Vec<FoundResource>,
+    /// Number of resources of other owners, by owner.
     pub others: BTreeMap<String, usize>,
-    /// Queries that failed, so that it is unknown what is there.
+    /// Queries that failed; the resources that they would have found are missing in `found`.
     pub refused: Vec<ProviderError>,
 }
 
 /// The result of a removal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Removed {
-    /// The resources that are still there, with the reason.
+    /// The resources that could not be removed, each with the reason.
     pub left: Vec<(Resource, String)>,
     /// Calls that failed as a whole.
     pub refused: Vec<ProviderError>,
 }
 
-/// A campaign whose resources are left alone.
+/// A campaign whose resources are spared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ActiveCampaign {
-    /// The owner of the resources; empty for any.
+    /// Owners of the resources; empty for any owner.
     pub owners: BTreeSet<String>,
-    /// Why.
+    /// The reason for sparing the resources.
     pub why: String,
 }
 
-/// What the journals of this machine's campaigns say about their fleets.
+/// Facts about fleets from the journals of this machine's campaigns.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Known {
-    /// Fleets of campaigns that are running now, and kept fleets.
+pub struct CampaignFleets {
+    /// Fleets of running campaigns and kept fleets, each with the reason for sparing it.
     pub fleets: BTreeMap<FleetId, String>,
-    /// Campaigns, by name, that are running or cannot be read.
+    /// Campaigns, by name, that are running or whose journals cannot be read.
     pub campaigns: BTreeMap<String, Vec<ActiveCampaign>>,
-    /// Accounts and regions in which something was ever ordered.
+    /// Accounts and regions in which a campaign has ever placed an order.
     pub accounts: Vec<Account>,
     /// Journals that cannot be read.
     pub unreadable: Vec<String>,
-    /// The directories of campaigns, and what may be theirs.
+    /// Directories of campaigns, each with the names and fleets by which resources may belong to it.
     dirs: Vec<KnownDir>,
 }
 
@@ -99,28 +101,28 @@ pub struct Known {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct KnownDir {
     root: Utf8PathBuf,
-    /// Its names: that of the directory, and those in its journal.
+    /// Names of the campaign: the name of its directory, and the name in its journal.
     names: BTreeSet<String>,
     fleets: BTreeSet<FleetId>,
 }
 
 impl KnownDir {
-    /// Whether a resource may be this campaign's.
+    /// Returns whether a resource with these tags may belong to this campaign.
     fn may_have(&self, tags: &Tags) -> bool {
         self.names.contains(&tags.campaign) || self.fleets.contains(&tags.fleet)
     }
 }
 
-/// The locks of campaigns for which something is removed: none of them begins or goes on meanwhile.
+/// Locks of the campaigns whose resources are being removed. While a sweep holds them, none of these campaigns can begin or continue.
 type HeldLocks = BTreeMap<Utf8PathBuf, CampaignLock>;
 
-/// Path of the register of campaign directories: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
+/// Returns the path of the register of campaign directories: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
 fn registry() -> Utf8PathBuf {
     cvc_core::paths::state().join("campaigns")
 }
 
-/// Registers the directory of a campaign that uses a cloud, so that a sweep from any other directory leaves its resources alone. Returns a
-/// note if that fails.
+/// Registers the directory of a campaign that uses a cloud, so that sweeps from other directories spare the campaign's resources. Returns a note if
+/// the registration fails.
 pub fn register(dir: &Utf8Path) -> Option<String> {
     let write = || -> Result<(), StoreError> {
         let path = dir
@@ -138,28 +140,28 @@ pub fn register(dir: &Utf8Path) -> Option<String> {
     })
 }
 
-/// Whether an error means that a file does not exist.
+/// Returns whether an error means that a file does not exist.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-impl Known {
+impl CampaignFleets {
     /// Reads the journals below a directory of campaigns, and those of all registered directories. A missing directory counts as empty.
     ///
     /// # Errors
-    /// When the directory, or the register, cannot be listed.
+    /// The directory, or the register, cannot be listed.
     pub fn read(campaigns: &Utf8Path) -> Result<Self, StoreError> {
         Self::read_holding(campaigns, &HeldLocks::new())
     }
 
-    /// The same, while this process holds the locks of some campaigns.
+    /// Like [`Self::read`], but does not count a campaign as running because its lock is in `held`: this process holds that lock.
     fn read_holding(campaigns: &Utf8Path, held: &HeldLocks) -> Result<Self, StoreError> {
         let mut dirs = BTreeSet::new();
         for path in listed(campaigns)? {
             dirs.insert(path.canonicalize_utf8().unwrap_or(path));
         }
         for entry in listed(&registry())? {
-            // it is being written
+            // a directory that is still being created
             if entry.file_name().is_some_and(|name| name.starts_with('.')) {
                 continue;
             }
@@ -167,7 +169,7 @@ impl Known {
             dirs.insert(Utf8PathBuf::from(path.trim()));
         }
         let mut known = Self::default();
-        // the pools before the campaigns: what is taken over meanwhile is found in one or the other
+        // the pools before the campaigns: a fleet that is taken over meanwhile is then found in one or the other
         let pools: BTreeSet<&Utf8Path> = dirs
             .iter()
             .filter_map(|dir| dir.parent())
@@ -182,7 +184,8 @@ impl Known {
         Ok(known)
     }
 
-    /// Leaves kept fleets alone. Their keepers' journals may not say that they are kept: a controller was killed in between.
+    /// Spares the fleets in the warm pool. If a controller was killed while it kept a fleet, the journal of its campaign may not record that the
+    /// fleet is kept.
     fn add_pool(&mut self, campaigns: &Utf8Path) {
         let now = jiff::Timestamp::now();
         for (fleet, campaign, until) in warm_pool::pooled(campaigns)
@@ -195,7 +198,8 @@ impl Known {
         }
     }
 
-    /// The reason to leave resources alone whose campaign could begin or go on while they are removed: its lock is not held for that.
+    /// Returns the reason to spare resources that may belong to a campaign whose lock is not in `held`: it could begin or continue while they are
+    /// removed. `None` if there is no such campaign.
     fn is_free(&self, tags: &Tags, held: &HeldLocks) -> Option<String> {
         let dir = self
             .dirs
@@ -207,7 +211,7 @@ impl Known {
         ))
     }
 
-    /// The reason why a resource is left alone, if it is.
+    /// Returns the reason why a resource with these tags is spared; `None` if it is not.
     pub fn spares(&self, tags: &Tags) -> Option<&str> {
         let busy = || {
             let of_name = self.campaigns.get(&tags.campaign)?;
@@ -222,11 +226,11 @@ impl Known {
             .map(String::as_str)
     }
 
-    /// Takes the locks of the campaigns whose resources these may be, as far as they are free.
+    /// Takes the locks of the campaigns that may own resources with these tags. Skips locks that other processes hold.
     fn lock(&self, all: &[&Tags], held: &mut HeldLocks) {
         for dir in &self.dirs {
             if !held.contains_key(&dir.root) && all.iter().any(|tags| dir.may_have(tags)) {
-                // one that is held by its controller is seen when the journals are read again
+                // if a controller holds the lock, its campaign is noticed when the journals are read again
                 if let Ok(lock) = CampaignLock::take_for_sweep(&CampaignDir::at(&dir.root).lock()) {
                     held.insert(dir.root.clone(), lock);
                 }
@@ -243,7 +247,7 @@ impl Known {
             Err(e) if is_missing(&e) => return self.add_unbegun(dir, name, under_way),
             Err(e) => return self.unknown(name, &StoreError::io("read", dir.journal())(e)),
         }
-        // check the lock first: a campaign that begins after the check has not ordered anything yet
+        // check the lock before reading the journal: a campaign that begins afterwards has not ordered anything yet
         let busy = under_way(dir, &name);
         let entries = match journal::read(&dir.journal()) {
             Ok(entries) => entries,
@@ -290,7 +294,7 @@ impl Known {
             let mut owners: BTreeSet<String> = orders()
                 .map(|(_, order)| order.tags.owner.clone())
                 .collect();
-            // one that has not ordered anything yet does not say whose it is
+            // a campaign without orders has no owners yet, so resources of any owner are spared
             if !owners.is_empty() {
                 owners.insert(owner());
             }
@@ -303,7 +307,7 @@ impl Known {
                         why: why.clone(),
                     });
             }
-            // including what it took over from another campaign
+            // including the orders of fleets that it took over from another campaign
             let open = orders()
                 .filter(|(l, _)| !l.released)
                 .map(|(_, order)| order.tags.fleet.clone());
@@ -314,7 +318,7 @@ impl Known {
         self.add_kept(dir, &state);
     }
 
-    /// A directory without a journal: its campaign may have just begun, or may begin soon.
+    /// Records a campaign directory without a journal: its campaign may have just begun, or may begin soon.
     fn add_unbegun(
         &mut self,
         dir: &CampaignDir,
@@ -337,7 +341,7 @@ impl Known {
         }
     }
 
-    /// The fleets that a campaign keeps for the next one.
+    /// Records the fleets that a campaign keeps for the next campaign.
     fn add_kept(&mut self, dir: &CampaignDir, state: &CampaignState) {
         let now = jiff::Timestamp::now();
         for lease in state.leases.iter().filter(|l| !l.released) {
@@ -356,7 +360,7 @@ impl Known {
         }
     }
 
-    /// Registers a campaign whose fleets are unknown: everything with its name is left alone.
+    /// Records a campaign whose fleets are unknown, so that all resources with the campaign's name are spared.
     fn unknown(&mut self, name: String, error: &StoreError) {
         self.unreadable.push(format!(
             "{error}; all resources of the campaign {name} are left alone"
@@ -372,7 +376,7 @@ impl Known {
     }
 }
 
-/// The entries of a directory; empty if it does not exist.
+/// Returns the entries of a directory; empty if it does not exist.
 fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
     match dir.read_dir_utf8() {
         Ok(entries) => entries
@@ -384,35 +388,35 @@ fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
     }
 }
 
-/// The reason to leave a campaign alone that may be running.
+/// Returns the reason to spare the resources of a campaign that may be running; `None` if it is not running.
 fn under_way(dir: &CampaignDir, name: &str) -> Option<String> {
-    // without a trace: a dry run changes nothing
+    // checked without leaving a trace, because a dry run changes nothing
     match CampaignLock::is_held(&dir.lock()) {
         Ok(false) => None,
         Ok(true) => Some(format!("the campaign {name} is running")),
         Err(error) => Some(format!(
-            "cannot tell whether the campaign {name} is running: {error}"
+            "cannot determine whether the campaign {name} is running: {error}"
         )),
     }
 }
 
 impl Sweep {
-    /// Searches all requested accounts and regions. A refusal in one does not prevent the search of the others.
+    /// Searches all requested accounts and regions. If a query is refused in one region, the other regions are searched nevertheless.
     ///
     /// # Errors
-    /// When the campaigns of this machine cannot be told.
+    /// The campaigns of this machine cannot be listed.
     pub async fn search_regions(
         &self,
         clouds: &dyn Clouds,
-        tell: &(dyn Fn(String) + Send + Sync),
+        report: &(dyn Fn(String) + Send + Sync),
     ) -> Result<SweepFindings, StoreError> {
         let mut findings = SweepFindings::default();
         let mut seen = BTreeSet::new();
         let now = jiff::Timestamp::now();
         let known = self.known(&HeldLocks::new())?;
         for (account, provider) in self.providers(clouds, &mut findings.refused).await {
-            tell(format!("looking in {}", provider.region()));
-            // including other owners' resources, to report that there are some
+            report(format!("looking in {}", provider.region()));
+            // including the resources of other owners, to report their number
             let Discovery {
                 found: there,
                 refused,
@@ -421,7 +425,7 @@ impl Sweep {
             let youngest = youngest(&there);
             let ends = self.expired.then(|| ends(&there));
             for resource in there {
-                // names, unlike identifiers, may exist in several accounts, and two profiles may share an account
+                // names, unlike identifiers, may exist in several accounts, and two profiles may refer to the same account
                 let is_named = matches!(
                     resource.kind,
                     ResourceKind::KeyPair | ResourceKind::PlacementGroup
@@ -452,7 +456,7 @@ impl Sweep {
                     continue;
                 }
                 let left_alone = known.spares(&resource.tags).map(str::to_owned);
-                findings.found.push(Found {
+                findings.found.push(FoundResource {
                     resource,
                     account: account.clone(),
                     left_alone,
@@ -462,16 +466,16 @@ impl Sweep {
         Ok(findings)
     }
 
-    /// Removes what was found, except what is left alone. The journals are read again before each region: a campaign may have begun
-    /// meanwhile, and then what it uses is marked as left alone.
+    /// Removes the resources that were found, except those marked as spared. Reads the journals again before each region: if a campaign has begun
+    /// meanwhile, its resources are marked as spared, too.
     ///
     /// # Errors
-    /// When the campaigns of this machine cannot be told; then what was not removed until then is left.
+    /// The campaigns of this machine cannot be listed; the remaining resources are then kept.
     pub async fn remove(
         &self,
         clouds: &dyn Clouds,
-        found: &mut [Found],
-        tell: &(dyn Fn(String) + Send + Sync),
+        found: &mut [FoundResource],
+        report: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Removed, StoreError> {
         let mut removed = Removed::default();
         let mut accounts: Vec<Account> = Vec::new();
@@ -488,7 +492,7 @@ impl Sweep {
                 .map(|f| &f.resource.tags)
                 .collect();
             self.known(&held)?.lock(&wanted, &mut held);
-            // by their journals as they are now: those that are locked do not change until this is done
+            // by the current journals: while they are locked they do not change
             let known = self.known(&held)?;
             let mut here = Vec::new();
             for one in found
@@ -510,7 +514,7 @@ impl Sweep {
             let ended = match clouds.open(&account).await {
                 Ok(provider) => {
                     provider
-                        .remove(&here, self.wait_s.unwrap_or(REMOVE_LIMIT_S), tell)
+                        .remove(&here, self.wait_s.unwrap_or(REMOVE_LIMIT_S), report)
                         .await
                 }
                 Err(error) => Err(error),
@@ -529,14 +533,14 @@ impl Sweep {
         Ok(removed)
     }
 
-    fn known(&self, held: &HeldLocks) -> Result<Known, StoreError> {
+    fn known(&self, held: &HeldLocks) -> Result<CampaignFleets, StoreError> {
         self.campaigns.as_ref().map_or_else(
-            || Ok(Known::default()),
-            |campaigns| Known::read_holding(campaigns, held),
+            || Ok(CampaignFleets::default()),
+            |campaigns| CampaignFleets::read_holding(campaigns, held),
         )
     }
 
-    /// Each account once, with its region.
+    /// Opens each account in each region to search, once. Adds failures to `refused`.
     async fn providers(
         &self,
         clouds: &dyn Clouds,
@@ -589,7 +593,7 @@ impl Sweep {
         youngest: &BTreeMap<FleetId, jiff::Timestamp>,
     ) -> bool {
         self.older_than_s.is_some_and(|limit_s| {
-            // clouds do not tell the age of a group: it is as old as what is used with it
+            // clouds do not report the age of a group: its age is that of the resources used with it
             let since = resource
                 .since
                 .or_else(|| youngest.get(&resource.tags.fleet).copied())
@@ -601,8 +605,8 @@ impl Sweep {
     }
 }
 
-/// The end of each fleet by its tags: that of the instance that ends last, or else of its other resources. What does not say when it ends has
-/// no end.
+/// Returns the end time of each fleet according to its tags: the latest end of the fleet's instances, or of its other resources if it has no
+/// instance. A resource without an end in its tags never ends.
 fn ends(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
     let mut ends: BTreeMap<FleetId, (bool, jiff::Timestamp)> = BTreeMap::new();
     for resource in there {
@@ -619,7 +623,7 @@ fn ends(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
         .collect()
 }
 
-/// Start time of the youngest resource of each fleet.
+/// Returns the start time of the youngest resource of each fleet.
 fn youngest(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
     let mut youngest = BTreeMap::new();
     for (fleet, since) in there.iter().filter_map(|r| Some((&r.tags.fleet, r.since?))) {
@@ -665,7 +669,7 @@ mod tests {
         fs::write(dirs[2].journal(), "{\"seq\":1}\n").expect("writes");
         let lock = CampaignLock::take(&dirs[0].lock(), "cvc run").expect("takes");
         let search_regions = || {
-            let mut known = Known::default();
+            let mut known = CampaignFleets::default();
             dirs.iter().for_each(|dir| known.add(dir, false));
             known
         };
@@ -685,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_cannot_go_on_while_something_is_removed_for_it() {
+    fn a_campaign_cannot_continue_while_its_resources_are_removed() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(temporary.path())
             .expect("UTF-8")
@@ -704,7 +708,7 @@ mod tests {
             .expect("opens");
         }
         let read = |held: &HeldLocks| {
-            let mut known = Known::default();
+            let mut known = CampaignFleets::default();
             dirs.iter()
                 .for_each(|dir| known.add(dir, held.contains_key(dir.root())));
             known
@@ -720,7 +724,7 @@ mod tests {
             CampaignLock::sweeping(&dirs[0].lock()),
             Some(std::process::id().to_string())
         );
-        // its own lock does not make it leave it alone
+        // a lock that the sweep itself holds does not spare the resource
         assert_eq!(read(&held).spares(&of("swept")), None);
         drop(held);
         let _lock = CampaignLock::take(&dirs[0].lock(), "cvc run").expect("takes");
@@ -733,7 +737,7 @@ mod tests {
         );
     }
 
-    /// The record of a kept fleet in a directory, with an order whose tags are these.
+    /// Writes the record of a kept fleet to a directory, with an order that has these tags.
     fn write_record(dir: &Utf8Path, tags: &Tags) {
         let tags = Tags {
             site: "cloud".into(),
@@ -759,7 +763,7 @@ mod tests {
         let dir = CampaignDir::new(root, "keeper");
         fs::create_dir_all(dir.root()).expect("makes");
         Journal::open(&dir.journal(), "keeper", |_| Ok(())).expect("opens");
-        let known = || Known::read(root).expect("reads");
+        let known = || CampaignFleets::read(root).expect("reads");
         assert_eq!(known().spares(&of("keeper")), None);
         write_record(&root.join(".kept/cvc-keeper"), &of("keeper"));
         let known = known();
@@ -783,13 +787,15 @@ mod tests {
         write_record(&dir.root().join("cloud/aws"), &of("keeper"));
         let lock = CampaignLock::take(&dir.lock(), "cvc run").expect("takes");
         assert_eq!(
-            Known::read(&root).expect("reads").spares(&of("keeper")),
+            CampaignFleets::read(&root)
+                .expect("reads")
+                .spares(&of("keeper")),
             Some("the campaign taker is running")
         );
         drop(lock);
-        // its controller was killed: then it may be removed, but not while the next one begins to use it
+        // its controller was killed: the resource may be removed, but not while the next controller begins to use it
         let mut held = HeldLocks::new();
-        let known = Known::read(&root).expect("reads");
+        let known = CampaignFleets::read(&root).expect("reads");
         assert_eq!(known.spares(&of("keeper")), None);
         assert_eq!(
             known.is_free(&of("keeper"), &held).as_deref(),

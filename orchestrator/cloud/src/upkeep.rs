@@ -1,4 +1,4 @@
-//! What instances need again and again while cvc is there: a later deadline, and a look at what they cost by now.
+//! Recurring work for instances during a session: extends their deadline, and queries their current price.
 
 use super::Fleet;
 use crate::cost;
@@ -7,14 +7,14 @@ use cvc_journal::{Event, Lease};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
-/// Delay before the next try to extend a deadline.
+/// Delay before a failed extension of a deadline is tried again.
 const EXTEND_AGAIN: Duration = Duration::from_secs(60);
-/// Delay between two looks at prices. A quote of the spot market counts for an hour, so that one look may fail.
+/// Delay between two queries of prices. A spot price may be used for an hour, so one failed query does no harm.
 const PRICES_AGAIN: Duration = Duration::from_secs(1800);
-/// Part of a price below which a change is none: sums of fractions differ in their last digits.
+/// Relative change of a price up to which the price counts as unchanged: sums of fractions may differ in their last digits.
 const NO_CHANGE: f64 = 1e-9;
 
-/// Delay between two looks at prices. Debug builds read `CVC_PRICES_AGAIN_S`, so that tests need not wait for half an hour.
+/// Returns the delay between two queries of prices. Debug builds read `CVC_PRICES_AGAIN_S`, so that tests need not wait for half an hour.
 fn prices_again() -> Duration {
     #[cfg(debug_assertions)]
     if let Some(seconds) = std::env::var("CVC_PRICES_AGAIN_S")
@@ -26,7 +26,7 @@ fn prices_again() -> Duration {
     PRICES_AGAIN
 }
 
-/// When something is due for a fleet.
+/// Times at which work for a fleet is due.
 #[derive(Debug)]
 pub struct Upkeep {
     extend_at: Instant,
@@ -34,7 +34,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// The plan for a fleet whose deadlines and prices are new.
+    /// Returns the first times of work for a fleet whose deadlines and prices have just been set.
     pub fn begin(fleet: &Fleet) -> Self {
         let now = Instant::now();
         Self {
@@ -43,19 +43,19 @@ impl Upkeep {
         }
     }
 
-    /// When the next thing is due.
+    /// Returns the time at which the next work is due.
     pub fn due(&self) -> Instant {
         self.extend_at.min(self.prices_at)
     }
 }
 
 impl Fleet {
-    /// Does what is due.
+    /// Queries the prices and extends the deadline, each if it is due.
     pub async fn keep_up(&self, upkeep: &mut Upkeep) {
         if Instant::now() >= upkeep.prices_at {
             upkeep.prices_at = Instant::now() + prices_again();
             if self.price_again().await {
-                // the budget may pay for less time than was promised, or for more
+                // the budget may now pay for less time than before, or for more
                 upkeep.extend_at = Instant::now();
             }
         }
@@ -71,7 +71,7 @@ impl Fleet {
         }
     }
 
-    /// Asks what the instances cost by now, and writes down what has changed. Returns whether something has.
+    /// Queries the current price of the instances, and journals changes. Returns whether any price has changed.
     async fn price_again(&self) -> bool {
         let of_clouds = self.open_leases().into_iter().filter_map(|l| l.order);
         let mut types: Vec<String> = of_clouds.map(|order| order.instance_type).collect();
@@ -82,7 +82,7 @@ impl Fleet {
         }
         self.ask_prices(&types).await;
         let mut has_changed = false;
-        // some may have ended meanwhile
+        // some leases may have ended in the meantime
         for lease in self.open_leases() {
             let Some((rate, since)) = self.new_rate(&lease) else {
                 continue;
@@ -105,7 +105,7 @@ impl Fleet {
         has_changed
     }
 
-    /// The price of an instance of a lease, and since when it holds; `None` if it is as before, or if that is not known.
+    /// Returns the new price of an instance of a lease, and the time since which it has had this price; `None` if the price is unchanged or unknown.
     fn new_rate(&self, lease: &Lease) -> Option<(NodeRate, Timestamp)> {
         let (rate, since) = cost::present_rate(
             &self.price_book(),

@@ -1,7 +1,7 @@
-//! Fleets that are kept after their campaign. The record of each lies beside the campaigns; the next campaign that wants the same takes it
-//! over by a rename, so that two can never have it.
+//! Fleets that are kept after their campaign: the warm pool. Each has a record in a directory next to the campaigns. The next campaign that requests
+//! the same instances takes the fleet over by renaming the record, so that two campaigns can never have the same fleet.
 
-use crate::key_dir::Place;
+use crate::key_dir::KeyPlace;
 use crate::provider::FleetRequest;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::ids::{FleetId, below};
@@ -17,52 +17,53 @@ const FILE: &str = "kept.json";
 
 /// The record of a kept fleet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct KeptFleet {
     schema: u32,
-    /// Directory of the campaign that kept it last, which may take it back.
+    /// Directory of the campaign that kept the fleet last. That campaign may take it back.
     keeper: Utf8PathBuf,
-    /// Digest of the configuration of its instances.
+    /// Digest of the instances' configuration; only a campaign with the same digest can take the fleet over.
     pub digest: String,
-    /// Time at which its instances end by themselves.
+    /// Time at which the instances end by themselves.
     pub until: jiff::Timestamp,
-    /// Its leases, with orders and instances.
+    /// Leases of the fleet: the order of each, and its instances as text.
     pub leases: Vec<(LaunchOrder, String)>,
 }
 
-/// Name of the directory of kept fleets, beside the campaigns.
+/// Name of the warm pool's directory, which is next to the directories of campaigns.
 const POOL_DIR: &str = ".kept";
 
-/// Directory of kept fleets.
+/// Returns the directory of the warm pool, given the directory of a campaign.
 fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
     campaign.parent().unwrap_or(campaign).join(POOL_DIR)
 }
 
-/// Path of a kept fleet.
+/// Returns the path of a kept fleet's record in the warm pool.
 pub(super) fn kept_file(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
     below(&warm_pool(campaign), fleet.as_str())
 }
 
-/// Directory of a keeper in which those who take its fleets over say so. It is beside the keys, which go with the fleet.
+/// Name of the directory in which other campaigns leave claims to fleets. It is in the directory of the keeper, the campaign that kept the fleets,
+/// but not with the keys, because these move with a fleet.
 const CLAIMS: &str = "given-away";
 
-/// The claims to one fleet.
+/// Returns the directory of the claims to one fleet.
 fn claims(keeper: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
     below(&keeper.join(CLAIMS), fleet.as_str())
 }
 
-/// What became of a fleet that a campaign has leases of.
+/// Who owns the fleet of which a campaign has leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// It is this campaign's: it never left, or it was taken back.
+    /// This campaign: the fleet was never taken over, or was taken back.
     Own,
-    /// Another campaign has taken it over, and has left a claim to it.
+    /// Another campaign, which has left a claim to the fleet.
     Transferred,
 }
 
-/// Puts a fleet into the warm pool: from now on any campaign may take it over.
+/// Moves a fleet to the warm pool. From then on any campaign may take it over.
 pub(super) fn put(
     campaign: &Utf8Path,
-    place: &Place,
+    place: &KeyPlace,
     fleet: &FleetId,
     request: &FleetRequest,
     until: jiff::Timestamp,
@@ -75,7 +76,7 @@ pub(super) fn put(
                 .then_some(((**l.order.as_ref()?).clone(), l.instances().join(",")))
         })
         .collect();
-    let kept = Kept {
+    let kept = KeptFleet {
         schema: SCHEMA,
         keeper: campaign.to_owned(),
         digest: request.config_digest.clone(),
@@ -94,15 +95,16 @@ pub(super) fn put(
     Ok(())
 }
 
-/// The record of a kept fleet in a directory; `None` if there is none that this version can read.
-fn read(dir: &Utf8Path) -> Option<Kept> {
+/// Returns the record of a kept fleet in a directory; `None` if there is none that this version can read.
+fn read(dir: &Utf8Path) -> Option<KeptFleet> {
     let text = fs::read(dir.join(FILE)).ok()?;
-    serde_json::from_slice::<Kept>(&text)
+    serde_json::from_slice::<KeptFleet>(&text)
         .ok()
         .filter(|k| k.schema == SCHEMA)
 }
 
-/// The kept fleets of a directory of campaigns, each with the campaign that `cvc down` takes to end it, and with its end.
+/// Returns the kept fleets of a directory of campaigns. Each has the name of the campaign with which `cvc down` ends the fleet, and the time at which
+/// the instances end by themselves.
 pub(super) fn pooled(campaigns: &Utf8Path) -> Vec<(FleetId, String, jiff::Timestamp)> {
     let Ok(entries) = campaigns.join(POOL_DIR).read_dir_utf8() else {
         return Vec::new();
@@ -115,9 +117,10 @@ pub(super) fn pooled(campaigns: &Utf8Path) -> Vec<(FleetId, String, jiff::Timest
     entries.flatten().filter_map(of).collect()
 }
 
-/// The fleets that a campaign has taken from the warm pool, as the records in its directory say; its journal may not have them yet.
+/// Returns the fleets that a campaign has taken from the warm pool, according to the records in the campaign's directory. The campaign's journal may
+/// not have them.
 pub(super) fn taken_by(campaign: &Utf8Path) -> Vec<FleetId> {
-    let Ok(sites) = Place::all(campaign).read_dir_utf8() else {
+    let Ok(sites) = KeyPlace::all(campaign).read_dir_utf8() else {
         return Vec::new();
     };
     let records = sites.flatten().filter_map(|site| read(site.path()));
@@ -127,16 +130,16 @@ pub(super) fn taken_by(campaign: &Utf8Path) -> Vec<FleetId> {
         .collect()
 }
 
-/// Reads the record that was taken from the warm pool into a directory; `None` if there is none.
-pub(super) fn taken(place: &Place) -> Option<Kept> {
+/// Reads the record of the fleet that was moved from the warm pool into the directory of a site; `None` if there is none.
+pub(super) fn taken(place: &KeyPlace) -> Option<KeptFleet> {
     read(place.dir())
 }
 
-/// Finds a fleet that a campaign has leases of, and takes it back from the warm pool if it is there. Only a claim of who took it over says
-/// that it is no longer the campaign's: that there is no record, or none that can be read, says nothing about its instances.
+/// Returns who owns a fleet of which this campaign has leases. If the fleet is still in the warm pool, takes it back. The fleet counts as taken over
+/// only if another campaign has left a claim; a missing or unreadable record is not enough.
 pub(super) fn take_back(
     campaign: &Utf8Path,
-    place: &Place,
+    place: &KeyPlace,
     fleet: &FleetId,
 ) -> Result<Ownership, CampaignError> {
     if place.dir().join(FILE).exists() {
@@ -144,9 +147,9 @@ pub(super) fn take_back(
     }
     let pooled = kept_file(campaign, fleet);
     loop {
-        // in this order: who takes it from the warm pool has left a claim before
+        // in this order: a campaign leaves its claim before it takes the fleet from the warm pool
         let (is_pooled, is_claimed) = (pooled.exists(), has_claim(&claims(campaign, fleet))?);
-        // a record that is damaged, or of a newer version, does not say who has put it there
+        // a record that is damaged or of a newer version does not show its keeper
         let is_own = !is_claimed || read(&pooled).is_some_and(|kept| kept.keeper == campaign);
         if !is_own {
             return Ok(Ownership::Transferred);
@@ -154,18 +157,18 @@ pub(super) fn take_back(
         if !is_pooled {
             return Ok(Ownership::Own);
         }
-        // an earlier session may have died when it had only made a directory; what lies in the warm pool has the key
+        // an earlier session may have been killed when it had only created the directory; the key is then still in the warm pool
         if place.dir().exists() {
             fs::remove_dir_all(place.dir()).map_err(StoreError::io("remove", place.dir()))?;
         }
-        // if it is still there: as long as it is, another campaign may take it over
+        // fails if another campaign takes the fleet over at this moment; then check again
         if move_to(&pooled, place)? {
             return Ok(Ownership::Own);
         }
     }
 }
 
-/// Whether there is a claim to a fleet.
+/// Returns whether a campaign has left a claim to a fleet.
 fn has_claim(claims: &Utf8Path) -> Result<bool, StoreError> {
     match claims.read_dir_utf8() {
         Ok(mut entries) => Ok(entries.next().is_some()),
@@ -174,34 +177,35 @@ fn has_claim(claims: &Utf8Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Moves a kept fleet to a campaign. Returns whether it was still there.
-fn move_to(pooled: &Utf8Path, place: &Place) -> Result<bool, StoreError> {
+/// Moves the record of a kept fleet from the warm pool to a campaign. Returns `false` if it was no longer in the warm pool.
+fn move_to(pooled: &Utf8Path, place: &KeyPlace) -> Result<bool, StoreError> {
     if let Some(parent) = place.dir().parent() {
         fs::create_dir_all(parent).map_err(StoreError::io("make", parent))?;
     }
     match fs::rename(pooled, place.dir()) {
         Ok(()) => Ok(true),
-        // another campaign was quicker
+        // another campaign was faster
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(StoreError::io("rename to", place.dir())(error)),
     }
 }
 
-/// Takes any kept fleet over with the same configuration whose deadline is far enough. Returns whether there was one.
+/// Takes over a kept fleet that has the requested configuration, and whose instances do not end within a minute. Returns whether there was such a
+/// fleet.
 pub(super) fn take(
     campaign: &Utf8Path,
-    place: &Place,
+    place: &KeyPlace,
     request: &FleetRequest,
 ) -> Result<bool, CampaignError> {
     let warm_pool = warm_pool(campaign);
     let Ok(entries) = warm_pool.read_dir_utf8() else {
         return Ok(false);
     };
-    // less than a minute is not worth a login
+    // a fleet with less than a minute left is not worth a login
     let soon = jiff::Timestamp::now()
         .saturating_add(jiff::SignedDuration::from_mins(1))
         .unwrap_or(jiff::Timestamp::MAX);
-    // it has one already, or what an earlier session has left of one
+    // the campaign already has a fleet, or leftovers of one from an earlier session
     if place.dir().exists() {
         return Ok(false);
     }
@@ -211,7 +215,7 @@ pub(super) fn take(
         else {
             continue;
         };
-        // whose journal still has its leases must be able to learn of it
+        // the keeper's journal still has the leases, so a keeper must exist to find the claim
         if kept.keeper != campaign && !kept.keeper.is_dir() {
             continue;
         }
@@ -225,13 +229,13 @@ pub(super) fn take(
         if move_to(entry.path(), place)? {
             return Ok(true);
         }
-        // it is not this campaign that has it; the directory stays, because another may be about to write its own claim there
+        // another campaign was faster; the directory stays, because others may be about to leave their claims there
         let _ = fs::remove_file(&claim);
     }
     Ok(false)
 }
 
-/// Name of the claim of a campaign that takes a fleet over.
+/// Returns the name of the claim that a campaign leaves when it takes a fleet over.
 fn taker(campaign: &Utf8Path) -> String {
     cvc_core::ids::digest_prefix(campaign.as_str().as_bytes(), 8)
 }
@@ -240,7 +244,7 @@ fn taker(campaign: &Utf8Path) -> String {
 mod tests {
     use super::*;
 
-    /// A directory of campaigns with two of them, and the fleet of the first one.
+    /// Returns a directory of campaigns with two campaigns, and the fleet of the first one.
     fn two() -> (tempfile::TempDir, Utf8PathBuf, Utf8PathBuf, FleetId) {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(temporary.path()).expect("UTF-8");
@@ -261,18 +265,20 @@ mod tests {
     }
 
     fn keep(campaign: &Utf8Path, fleet: &FleetId) {
-        let place = Place::new(campaign, "cloud");
+        let place = KeyPlace::new(campaign, "cloud");
         fs::create_dir_all(place.dir()).expect("makes");
         let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
         put(campaign, &place, fleet, &request(), until, &[]).unwrap_or_else(|e| panic!("{e}"));
     }
 
     fn back(campaign: &Utf8Path, fleet: &FleetId) -> Ownership {
-        take_back(campaign, &Place::new(campaign, "cloud"), fleet).unwrap_or_else(|e| panic!("{e}"))
+        take_back(campaign, &KeyPlace::new(campaign, "cloud"), fleet)
+            .unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn takes(campaign: &Utf8Path) -> bool {
-        take(campaign, &Place::new(campaign, "cloud"), &request()).unwrap_or_else(|e| panic!("{e}"))
+        take(campaign, &KeyPlace::new(campaign, "cloud"), &request())
+            .unwrap_or_else(|e| panic!("{e}"))
     }
 
     #[test]
@@ -282,14 +288,14 @@ mod tests {
         keep(&first, &fleet);
         assert!(takes(&second));
         assert_eq!(back(&first, &fleet), Ownership::Transferred);
-        // also while the second one keeps it
+        // also while the second campaign keeps the fleet
         keep(&second, &fleet);
         assert_eq!(back(&first, &fleet), Ownership::Transferred);
-        assert!(!Place::new(&first, "cloud").dir().exists());
+        assert!(!KeyPlace::new(&first, "cloud").dir().exists());
         assert_eq!(back(&second, &fleet), Ownership::Own);
-        assert!(Place::new(&second, "cloud").dir().exists());
-        // killed when it had only made a directory for its next one
-        fs::create_dir_all(Place::new(&first, "cloud").dir()).expect("makes");
+        assert!(KeyPlace::new(&second, "cloud").dir().exists());
+        // killed when it had only created a directory for its next fleet
+        fs::create_dir_all(KeyPlace::new(&first, "cloud").dir()).expect("makes");
         assert_eq!(back(&first, &fleet), Ownership::Transferred);
     }
 
@@ -305,7 +311,7 @@ mod tests {
                 !kept_file(&first, &fleet).exists(),
                 "{text}: its key is where it is looked for"
             );
-            fs::remove_dir_all(Place::new(&first, "cloud").dir()).expect("removes");
+            fs::remove_dir_all(KeyPlace::new(&first, "cloud").dir()).expect("removes");
         }
     }
 
@@ -319,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_whose_keeper_cannot_be_told_is_not_taken_over() {
+    fn a_fleet_whose_keeper_is_unknown_is_not_taken_over() {
         let (temporary, first, second, fleet) = two();
         keep(&first, &fleet);
         let moved = Utf8Path::from_path(temporary.path())
@@ -328,19 +334,19 @@ mod tests {
         fs::rename(&first, &moved).expect("renames");
         assert!(!takes(&second));
         assert_eq!(back(&moved, &fleet), Ownership::Own);
-        assert!(Place::new(&moved, "cloud").dir().exists());
+        assert!(KeyPlace::new(&moved, "cloud").dir().exists());
     }
 
     #[test]
     fn a_fleet_that_is_taken_back_is_no_longer_in_the_warm_pool() {
         let (_temporary, first, second, fleet) = two();
         keep(&first, &fleet);
-        // killed when it had only made a directory
-        fs::create_dir_all(Place::new(&first, "cloud").dir()).expect("makes");
+        // killed when it had only created a directory
+        fs::create_dir_all(KeyPlace::new(&first, "cloud").dir()).expect("makes");
         assert_eq!(back(&first, &fleet), Ownership::Own);
         assert!(!takes(&second), "two campaigns would use it");
         assert!(
-            Place::new(&first, "cloud").dir().join(FILE).exists(),
+            KeyPlace::new(&first, "cloud").dir().join(FILE).exists(),
             "its key is where it is looked for"
         );
     }
@@ -349,7 +355,7 @@ mod tests {
     fn a_taker_that_was_too_late_leaves_no_trace_of_itself() {
         let (_temporary, first, second, fleet) = two();
         keep(&first, &fleet);
-        // it has removed its claim again
+        // the other campaign has removed its claim again
         fs::create_dir_all(claims(&first, &fleet)).expect("makes");
         fs::write(kept_file(&first, &fleet).join(FILE), "").expect("damages");
         assert_eq!(back(&first, &fleet), Ownership::Own);

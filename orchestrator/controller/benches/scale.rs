@@ -13,7 +13,7 @@
 
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::observe::{Observer, SessionProgress};
 use cvc_controller::runner::{Options, SiteExecutor, run_campaign_on};
 use cvc_core::campaign::{self, Spec};
 use cvc_core::outcome::Outcome;
@@ -87,7 +87,7 @@ impl Executor<CampaignError> for AtOnce {
         _: StopSignal,
         reporter: &AttemptReporter,
     ) -> Result<AttemptResult, CampaignError> {
-        reporter.tell(AttemptEvent::Started(ProcessId {
+        reporter.emit(AttemptEvent::Started(ProcessId {
             pid: 1,
             start_ticks: 1,
         }));
@@ -100,6 +100,7 @@ impl Executor<CampaignError> for AtOnce {
             records,
             wall_s: 1.0,
             manifest: None,
+            kept: None,
         }))
     }
 
@@ -129,7 +130,7 @@ impl Executor<CampaignError> for AtOnce {
 struct Silent;
 
 impl Observer for Silent {
-    fn on(&mut self, _: &Progress) {}
+    fn on(&mut self, _: &SessionProgress) {}
 }
 
 fn spec(runs: usize, shape: Shape) -> Spec {

@@ -1,4 +1,4 @@
-//! The walk through a plan: what opens its sites, hands out their runs and gives the machines back; and the doctor, who looks at them before.
+//! Carries out a plan: opens sites, submits their runs, and gives machines back. Also has the checks of `cvc doctor`, which examine sites beforehand.
 
 pub mod doctor;
 pub mod observe;

@@ -1,4 +1,4 @@
-//! Progress of a campaign under way, for a progress bar, plain lines, or JSON events.
+//! Progress of an active campaign, for a progress bar, plain lines, or JSON events.
 
 use camino::Utf8PathBuf;
 use cvc_core::ids::{PointId, RunId};
@@ -14,86 +14,86 @@ use serde::Serialize;
 /// An event of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Progress {
-    /// A preparation step (looking for software, compiling kernels).
+pub enum SessionProgress {
+    /// A preparation step has begun, for example looking for software or compiling kernels.
     Preparing {
-        /// What is being done.
+        /// The activity.
         what: String,
     },
-    /// Something about a site of several machines: connections, nodes, jobs.
+    /// A message about a site of several machines: its connections, nodes, jobs.
     Site {
-        /// What happened.
+        /// The message.
         what: String,
     },
     /// A run was lost together with its agent or nodes; it is repeated and the attempt does not count.
     RunLost {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Software is being installed on a site.
     Install(InstallEvent),
-    /// Points cannot run here: something is not installed. Their runs are skipped.
+    /// Points cannot run here, because something is not installed. All runs of these points are skipped.
     Skipped {
-        /// Why, and how to fix it.
+        /// The reason and the remedy.
         reason: String,
-        /// Which points.
+        /// The points.
         points: Vec<Point>,
-        /// Their runs.
+        /// Number of runs of these points.
         runs: u64,
     },
-    /// The campaign begins or goes on.
+    /// The campaign begins or continues.
     Started {
         /// Runs of the plan that can run here.
         runs: u64,
-        /// Of these, finished before.
+        /// Runs of the whole plan that need no further attempt.
         done: u64,
     },
     /// A run begins.
     RunStarted {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Its point.
+        /// The run's point.
         point: Box<Point>,
         /// Warm-up or counted repeat.
         repeat: Repeat,
         /// Attempt, from 1.
         attempt: u32,
-        /// Number in the order of the plan, from 1.
+        /// Position in the order of the plan, from 1.
         number: u64,
     },
-    /// What a run is doing now.
+    /// A run has reached another stage.
     Stage {
-        /// Which run.
+        /// The run.
         run: RunId,
         /// The stage: computing, checkpoint, collecting, restart.
         stage: String,
     },
     /// A run ended.
     RunFinished {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// How.
+        /// The outcome.
         outcome: Outcome,
         /// Wall time of the program and of its restart, seconds.
         wall_s: f64,
-        /// Whether it will be tried again.
+        /// Whether the run will be retried.
         retry: bool,
-        /// Why not, although the campaign allows it.
+        /// Why the run is not retried, although the campaign allows another attempt; `None` otherwise.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_again: Option<String>,
-        /// The file with what the program said of its failure.
+        /// The file with the program's output about its failure.
         #[serde(skip_serializing_if = "Option::is_none")]
         output: Option<Utf8PathBuf>,
     },
-    /// The first runs of a site failed in the same way, and none has succeeded: the site begins no more in this session.
+    /// The first runs of a site failed in the same way, and none has succeeded. The site begins no more runs in this session.
     FailedAlike {
-        /// Which site.
+        /// The site.
         site: String,
-        /// The cause of the last one.
+        /// The cause of the last failure.
         cause: Cause,
-        /// What was seen of it.
+        /// The message of the last failure.
         detail: String,
         /// Points at which runs failed in this way.
         points: u64,
@@ -103,55 +103,55 @@ pub enum Progress {
         left: u64,
         /// The last run that failed.
         run: RunId,
-        /// The file with what its program said.
+        /// The file with the output of its program.
         #[serde(skip_serializing_if = "Option::is_none")]
         output: Option<Utf8PathBuf>,
     },
-    /// A run was cut off together with its controller; it is repeated.
+    /// A run was interrupted together with its controller; it is repeated, or its complete results are kept.
     Recovered {
-        /// Which.
+        /// The run.
         run: RunId,
         /// Processes that were ended.
         ended: u64,
-        /// Whether its results were complete and are kept.
+        /// Whether the run's results were complete and are kept.
         kept: bool,
     },
-    /// Directories of runs that succeeded are missing; these runs are repeated.
+    /// Directories of runs that succeeded are missing. These runs are repeated.
     Missing {
-        /// Which runs.
+        /// The runs.
         runs: Vec<RunId>,
     },
-    /// Directories of whole runs were here that the journal did not know; it knows them now.
+    /// The journal lacked complete runs that have directories; they have been added to it.
     TakenIn {
-        /// Which runs.
+        /// The runs.
         runs: Vec<RunId>,
     },
-    /// A point failed too often.
+    /// A point failed too often, and is quarantined.
     Quarantined {
-        /// Which point.
+        /// The point.
         point: PointId,
         /// Runs that are skipped.
         skipped: u64,
     },
     /// A point needs no further run.
     Decided {
-        /// Which point.
+        /// The point.
         point: PointId,
-        /// How wide its interval is.
+        /// The width of its confidence interval, as text.
         reason: String,
         /// Runs that are not needed.
         not_needed: u64,
     },
     /// The user asked to stop.
     Stopping {
-        /// Whether at once, or after the run under way.
+        /// Whether the session stops immediately, instead of after the active runs.
         now: bool,
     },
-    /// The end.
+    /// The session has ended.
     Ended {
         /// Runs that succeeded, earlier ones included.
         succeeded: u64,
-        /// Runs that failed for good.
+        /// Runs that failed, with no attempt left.
         failed: u64,
         /// Runs not tried: quarantined, or their software is missing.
         skipped: u64,
@@ -160,13 +160,14 @@ pub enum Progress {
     },
 }
 
-/// Watches a campaign.
+/// Receives the progress of a campaign.
 pub trait Observer: Send {
     /// Handles an event.
-    fn on(&mut self, progress: &Progress);
+    fn on(&mut self, progress: &SessionProgress);
 }
 
-/// An observer of which a panic is heard once: it ends the walk, but what follows must not be interrupted by the next one.
+/// Wraps an observer and catches its panics. The first panic is reported and ends the session. After it the observer receives no events, so that it
+/// cannot interrupt the closing of sites.
 pub(crate) struct Guarded<'a> {
     observer: &'a mut dyn Observer,
     has_panicked: bool,
@@ -180,12 +181,12 @@ impl<'a> Guarded<'a> {
         }
     }
 
-    /// Tells the observer, unless it has panicked before.
-    pub(crate) fn on(&mut self, progress: &Progress) {
+    /// Passes an event to the observer, unless it has panicked before.
+    pub(crate) fn on(&mut self, progress: &SessionProgress) {
         if self.has_panicked {
             return;
         }
-        // stays so if it does not return
+        // stays true if the observer panics
         self.has_panicked = true;
         panic_if_asked("observer");
         self.observer.on(progress);
@@ -198,5 +199,5 @@ impl<'a> Guarded<'a> {
 pub struct Quiet;
 
 impl Observer for Quiet {
-    fn on(&mut self, _: &Progress) {}
+    fn on(&mut self, _: &SessionProgress) {}
 }

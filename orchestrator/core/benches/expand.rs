@@ -71,7 +71,7 @@ fn peer() -> Option<(f64, usize, usize)> {
 fn expand(spec: &Spec) -> (usize, usize) {
     spec.expand().fold((0, 0), |(runs, excluded), combination| {
         match black_box(combination) {
-            Combination::Runs(_) => (runs + 1, excluded),
+            Combination::Runs { .. } => (runs + 1, excluded),
             Combination::Excluded(_) => (runs, excluded + 1),
         }
     })

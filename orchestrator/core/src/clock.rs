@@ -1,4 +1,4 @@
-//! The time, for what costs money and for journals: it does not go back, even if somebody sets the machine's clock back.
+//! Time for costs and journals, which never goes back, even if the machine's clock is set back.
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -8,57 +8,57 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// More than clocks of one machine differ by, however they are kept.
+/// Difference from which a journal that is ahead of the machine's clock is reported. Synchronised clocks differ by less.
 const NOTABLE: SignedDuration = SignedDuration::from_mins(1);
-/// Less than anybody who compares times of machines notices.
+/// Maximum difference between two machines' times that counts as no difference.
 const SAME: SignedDuration = SignedDuration::from_secs(1);
 
-/// The time of this process.
+/// The clock of this process.
 static CLOCK: LazyLock<Mutex<Clock>> = LazyLock::new(|| Mutex::new(Clock::after(None)));
 
 thread_local! {
-    /// How far the wall clock of this thread is set off that of the machine.
+    /// Offset that a simulation adds to the machine's clock in this thread.
     static OFF: Cell<SignedDuration> = const { Cell::new(SignedDuration::ZERO) };
 }
 
-/// What the machine's clock shows, which somebody may set.
+/// Returns the time of the machine's clock, which may be set at any moment.
 pub fn wall() -> Timestamp {
     let now = Timestamp::now();
     now.saturating_add(OFF.get()).unwrap_or(now)
 }
 
-/// Sets the wall clock of this thread off that of the machine, and returns how far it was: for simulations in which somebody sets it.
+/// Sets the offset of this thread's wall clock from the machine's clock, and returns the previous offset. For simulations in which the clock is set.
 pub fn set_off(by: SignedDuration) -> SignedDuration {
     OFF.replace(by)
 }
 
-/// The machine's time, or what the time must be by now if its clock was set back meanwhile.
+/// Returns the current time. If the machine's clock was set back, returns the time that it would show without that.
 pub fn now() -> Timestamp {
     CLOCK.lock().now()
 }
 
-/// Lets the time of this process go on from the last record of a journal, if the machine's clock was set back since: what is open in the journal
-/// would otherwise cost nothing for as long.
+/// Makes the time of this process continue from the last entry of a journal, if the machine's clock was set back since that entry. Otherwise open
+/// entries of the journal would cost nothing until the clock has caught up.
 pub fn go_on_from(last: Timestamp) {
     let mut clock = CLOCK.lock();
     clock.now();
     clock.go_on_from(last);
 }
 
-/// How far a journal's last record is ahead of the machine's clock, if that is so far that one of the two was wrong.
+/// Returns how far a journal's last entry is ahead of the machine's clock; `None` if clocks may differ that much.
 pub fn ahead(last: Timestamp, wall: Timestamp) -> Option<SignedDuration> {
     Some(last.duration_since(wall)).filter(|ahead| *ahead > NOTABLE)
 }
 
-/// A time of this process as the machine's clock shows it: what others compare with their own clocks, such as tags in a cloud, must not go on from
-/// a clock that was ahead once.
+/// Converts a time of this process to the machine's clock. Other machines compare some times with their own clocks, for example expiry tags in a
+/// cloud. If the machine's clock was set back, these times must not include the lead of this process.
 pub fn on_wall(time: Timestamp) -> Timestamp {
     on_wall_at(time, now(), wall())
 }
 
 fn on_wall_at(time: Timestamp, here: Timestamp, wall: Timestamp) -> Timestamp {
     let ahead = here.duration_since(wall);
-    // so that both are the same wherever clocks were never set
+    // so that both times are equal if the clock was never set
     if ahead < SAME {
         time
     } else {
@@ -66,7 +66,8 @@ fn on_wall_at(time: Timestamp, here: Timestamp, wall: Timestamp) -> Timestamp {
     }
 }
 
-/// Times that never go back: they follow the wall clock, and where that was set back, the time that has passed.
+/// A clock that never goes back. It follows the wall clock; if the wall clock was set back, it continues with the elapsed time until the wall clock
+/// has caught up.
 #[derive(Debug)]
 pub struct Clock {
     last: Timestamp,
@@ -74,7 +75,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that goes on from this time, if there is one.
+    /// Creates a clock that shows no time before `last`.
     pub fn after(last: Option<Timestamp>) -> Self {
         Self {
             last: last.unwrap_or(Timestamp::MIN),
@@ -86,12 +87,12 @@ impl Clock {
         self.last = self.last.max(last);
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&mut self) -> Timestamp {
         self.at(wall(), self.since.elapsed())
     }
 
-    /// The time when the wall clock shows `wall`, and this much has passed since the last one.
+    /// Returns the time when the wall clock shows `wall` and `passed` has elapsed since the last call.
     fn at(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
         self.since += passed;
         self.last = self
@@ -115,7 +116,7 @@ mod tests {
         };
         assert_eq!(later_of(at(1_010), at(1_000), 10), at(1_010));
         assert_eq!(later_of(at(400), at(1_000), 10), at(1_010));
-        // the monotonic clock stands still while a laptop sleeps
+        // the monotonic clock stops while a laptop sleeps
         assert_eq!(later_of(at(9_000), at(1_000), 10), at(9_000));
     }
 
@@ -138,7 +139,7 @@ mod tests {
             clock.at(at("2026-01-01T12:00:05Z"), 5 * second),
             at("2026-01-01T12:00:05Z")
         );
-        // an hour back
+        // the wall clock is set back by an hour
         assert_eq!(
             clock.at(at("2026-01-01T11:00:06Z"), second),
             at("2026-01-01T12:00:06Z")
@@ -147,7 +148,7 @@ mod tests {
             clock.at(at("2026-01-01T11:00:07Z"), second),
             at("2026-01-01T12:00:07Z")
         );
-        // and on again
+        // and forward again
         assert_eq!(
             clock.at(at("2026-01-01T13:00:00Z"), second),
             at("2026-01-01T13:00:00Z")
@@ -166,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_has_the_time_of_the_machine() {
+    fn times_for_others_are_the_machines() {
         let at = |s: i64| Timestamp::from_second(s).expect("a time");
-        // an hour from now, by a clock that goes on from one that was ahead, and by one that does not
+        // an hour from now, once by a clock that was ahead when it was set back, once by one that was not
         assert_eq!(on_wall_at(at(93_600), at(90_000), at(1_000)), at(4_600));
         assert_eq!(on_wall_at(at(4_600), at(1_000), at(1_000)), at(4_600));
     }

@@ -1,15 +1,22 @@
-//! Files that cvc carries, written to its cache for programs that need them as files.
+//! Files that are built into cvc, written to its cache for programs that need them as files.
 
 use crate::{ids::hex_prefix, paths, store::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::tree::exchange;
 use include_dir::Dir;
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// Number of temporary directories that this process has begun to write; makes their names unique between threads.
+static STAGED: AtomicU32 = AtomicU32::new(0);
 
 /// Number of hexadecimal digits of the digest in a directory's name.
 const DIGITS: usize = 12;
 
-/// Directory with these files, written there if need be. Its name holds a digest of them: each version has its own.
+/// Returns the directory with these files in cvc's cache; writes it if necessary. Its name contains a digest of the files, so that each version has
+/// its own directory.
 pub fn directory(name: &str, files: &Dir<'_>) -> Result<PathBuf, StoreError> {
     directory_below(&paths::cache().join(name), files).map(Utf8PathBuf::into_std_path_buf)
 }
@@ -19,7 +26,8 @@ fn directory_below(parent: &Utf8Path, files: &Dir<'_>) -> Result<Utf8PathBuf, St
     digest(files, &mut hasher);
     let directory = parent.join(hex_prefix(&hasher.finalize(), DIGITS));
     if !is_whole(files, &directory) {
-        let staging = parent.join(format!("new-{}", std::process::id()));
+        let mine = STAGED.fetch_add(1, Ordering::Relaxed);
+        let staging = parent.join(format!("new-{}-{mine}", std::process::id()));
         std::fs::create_dir_all(&staging).map_err(StoreError::io("make", &staging))?;
         files
             .extract(&staging)
@@ -34,7 +42,7 @@ fn directory_below(parent: &Utf8Path, files: &Dir<'_>) -> Result<Utf8PathBuf, St
     Ok(directory)
 }
 
-/// Whether a directory has all these files as they should be: after a loss of power they may be empty, or only a part of them there.
+/// Returns whether a directory has all these files with the right contents. After a power loss files may be missing or empty.
 fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
     let is_same = |file: &include_dir::File<'_>| {
         std::fs::read(directory.as_std_path().join(file.path()))
@@ -43,12 +51,12 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
     files.files().all(is_same) && files.dirs().all(|below| is_whole(below, directory))
 }
 
-/// Puts a new directory in the place of a damaged one, or of none. Whoever looks meanwhile finds one or the other: processes of several
-/// sites may share a cache.
+/// Replaces a damaged or missing directory with a new one. Concurrent readers, for example processes of several sites with a common cache, find
+/// either the old or the new one.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
     let exchanged = || exchange(new.as_std_path(), place.as_std_path()).is_ok();
     if std::fs::rename(new, place).is_err() && !exchanged() {
-        // NFS cannot exchange
+        // NFS cannot exchange two directories
         let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));
         let was_there = std::fs::rename(place, &damaged).is_ok();
         let _ = std::fs::rename(new, place);

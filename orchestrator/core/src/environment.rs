@@ -1,15 +1,15 @@
-//! Environment variables that other programs must not get.
+//! Environment variables that are withheld from other programs.
 
 use std::{
     ffi::OsString,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Whether this process must not act as part of the Slurm job that it was started in.
+/// Whether this process must not act as a part of the Slurm job in which it was started.
 static OUTSIDE_OF_JOB: AtomicBool = AtomicBool::new(false);
 
-/// Withholds the variables of the Slurm job in which this process runs, if it runs in one, from all programs that it starts: `sbatch` would
-/// prefer them to a script's own options, and `mpirun` would launch on the job's nodes. For the controller; an agent is part of its job.
+/// Withholds the variables of the Slurm job in which this process runs, if any, from all programs that it starts: `sbatch` would prefer them to a
+/// script's own options, and `mpirun` would launch on the job's nodes. For the controller; an agent is part of its job.
 pub fn leave_job() {
     let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
     OUTSIDE_OF_JOB.store(in_job, Ordering::Relaxed);
@@ -17,11 +17,11 @@ pub fn leave_job() {
 
 fn is_of_job(name: &str) -> bool {
     const PREFIXES: [&str; 6] = ["SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_"];
-    // where Slurm's configuration is belongs to the machine, not to the job
+    // the path of Slurm's configuration belongs to the machine, not to the job
     name != "SLURM_CONF" && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What names of variables with secrets contain.
+/// Parts of the names of variables that hold secrets.
 const PARTS: [&str; 7] = [
     "SECRET",
     "TOKEN",
@@ -32,23 +32,24 @@ const PARTS: [&str; 7] = [
     "JWT",
 ];
 
-/// Whether a variable of this name may hold a secret.
+/// Returns whether a variable of this name may hold a secret.
 pub fn may_hold_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // whole words: `MONKEY` is none, and `ANSIBLE_HOST_KEY_CHECKING` and `SSH_KEY_FILE` say no key
+    // only whole words: `MONKEY` contains no key, and neither do `ANSIBLE_HOST_KEY_CHECKING` and `SSH_KEY_FILE`
     let is_key = name == "KEY" || name.ends_with("_KEY");
     name.starts_with("AWS_") || is_key || PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Names of the variables of this process that programs which it starts must not get: those that may hold a secret, and after [`leave_job`]
-/// those of its Slurm job. Files are left, as in `ANSIBLE_VAULT_PASSWORD_FILE`: who may read one can do so anyway; but of a cloud nothing is.
+/// Returns the names of this process's variables that are withheld from programs that it starts: variables that may hold a secret and, after
+/// [`leave_job`], those of its Slurm job. Variables with names of files, as `ANSIBLE_VAULT_PASSWORD_FILE`, are not withheld, because users with
+/// access can read the files anyway. Variables that begin with `AWS_` are always withheld.
 pub fn withheld_variables() -> impl Iterator<Item = OsString> {
     std::env::vars_os()
         .map(|(name, _)| name)
         .filter(|name| is_withheld(&name.to_string_lossy()))
 }
 
-/// Whether programs that this process starts must not get a variable of this name.
+/// Returns whether a variable of this name is withheld from programs that this process starts.
 pub fn is_withheld(name: &str) -> bool {
     holds_secret(name) || OUTSIDE_OF_JOB.load(Ordering::Relaxed) && is_of_job(name)
 }

@@ -1,21 +1,21 @@
-//! The registry of factors: a macro that calls another one with its entries.
+//! The registry of factors: a macro that calls another macro with the entries.
 
-/// The built-in factors, in the order of tables, of plans and of the index. From an entry follow: the key in `[matrix]`, `[[zip]]`,
-/// `[[points]]` and conditions with its JSON Schema; the field of [`Point`](crate::point::Point) and of the grid; what enters identifiers; the column
-/// of the index and of data files; the heading in reports; the rows of tables in the documentation.
+/// The built-in factors, in the order of tables, of plans and of the index. Each entry defines the key in `[matrix]`, `[[zip]]`, `[[points]]` and
+/// conditions, with its JSON Schema; the field of [`Point`](crate::point::Point) and of the grid; the part in identifiers; the column of the index
+/// and of data files; the heading in reports; and the rows of tables in the documentation.
 ///
-/// `places` say what runs where: their values are names of other parts of the campaign, and `campaign/build.rs` looks up each in its own way.
-/// `also` is a factor that follows from the one before. `settings` say how it runs; an entry is
+/// `places` define what runs where: their values are names of other parts of the campaign, and `campaign/build.rs` looks up each in its own way.
+/// `also` are factors that follow from the factor before them. `settings` define how a point runs. An entry of `settings` has this form:
 ///
 /// ```text
-/// /// What it is; shown in the schema and in the documentation. Default: what holds without it.
-/// #[serde(...)]                     for its field of `Point`: one that plans of earlier versions do not have needs a default
-/// Name name: TYPE IN A POINT {      its default is the neutral level; `Option<LEVEL>`: `None` where it says nothing
-///     level: LEVEL = |known| ...,   a level in the campaign file, and the one of a file without the factor
+/// /// Description, shown in the schema and in the documentation. Default: the behaviour without the factor.
+/// #[serde(...)]                     attributes of the field of `Point`: needs a default if plans of earlier versions lack the field
+/// Name name: TYPE IN A POINT {      the default of the type is the neutral level; `Option<LEVEL>`: `None` if the file gives no level
+///     level: LEVEL = |known| ...,   type of a level in the campaign file, and the level of a file without the factor
 ///     heading: "in reports",
 ///     column: "in_the_index",
-///     needs: Nothing,               a variant of `Needs`: without it the factor says nothing of a point
-///     digest: PointUnlessNeutral,   a variant of `DigestPart`; this one keeps the identifiers of points that are older than the factor
+///     needs: Nothing,               a variant of `Needs`: the ability without which the factor does not apply to a point
+///     digest: PointUnlessNeutral,   a variant of `DigestPart`; this one keeps the identifiers of points from before the factor existed
 /// }
 /// ```
 #[macro_export]
@@ -29,16 +29,19 @@ macro_rules! factors {
                 App app: String, heading "application";
                 /// Workloads of the descriptor. Default: its only one.
                 Class class: String, heading "class";
-                /// Processes on nodes, as in `1Nx4P`.
+                /// Processes on nodes, as in `1Nx4P`; with 6 threads in each as in `2Nx2Px6T`.
                 Mapping mapping: $crate::mapping::Mapping, heading "mapping", also {
                     /// Total processes; without `mapping` they run on one node.
-                    Processes processes: u32, heading "processes"
+                    Processes processes: u32, heading "processes", digest Point
+                }, also {
+                    /// Threads per process, such as OpenMP's. Default: from `mapping`, else chosen by the program.
+                    Threads threads: u32, heading "threads", digest PointUnlessNeutral
                 };
                 /// MPI libraries of the site. Default: its first.
                 Mpi mpi: String, heading "MPI";
             }
             settings {
-                /// What writes the checkpoints. Default: `none`.
+                /// Checkpointer. Default: `none`.
                 Checkpointer checkpointer: $crate::point::CheckpointerKind {
                     level: $crate::point::CheckpointerKind = |_| $crate::point::CheckpointerKind::None,
                     heading: "checkpointer",
@@ -53,6 +56,42 @@ macro_rules! factors {
                     column: "compression",
                     needs: Compression,
                     digest: Point,
+                }
+                /// How checkpoints are written and kept. Default: `sync`.
+                #[serde(skip_serializing_if = "crate::strategy::Strategy::is_neutral", default)]
+                Strategy strategy: $crate::strategy::Strategy {
+                    level: $crate::strategy::Strategy = |_| $crate::strategy::Strategy::Sync,
+                    heading: "strategy",
+                    column: "strategy",
+                    needs: Checkpoints,
+                    digest: PointUnlessNeutral,
+                }
+                /// Whose threads write with `strategy = "thread"`. Default: `process`.
+                #[serde(skip_serializing_if = "crate::strategy::CheckpointWriters::is_neutral", default)]
+                Writers writers: $crate::strategy::CheckpointWriters {
+                    level: $crate::strategy::CheckpointWriters = |_| $crate::strategy::CheckpointWriters::Process,
+                    heading: "checkpoint writers",
+                    column: "writers",
+                    needs: Checkpoints,
+                    digest: PointUnlessNeutral,
+                }
+                /// Policy for a checkpoint due before the previous one is safe. Default: `wait`.
+                #[serde(skip_serializing_if = "crate::strategy::WhenLate::is_neutral", default)]
+                WhenLate when_late: $crate::strategy::WhenLate {
+                    level: $crate::strategy::WhenLate = |_| $crate::strategy::WhenLate::Wait,
+                    heading: "when late",
+                    column: "when_late",
+                    needs: Checkpoints,
+                    digest: PointUnlessNeutral,
+                }
+                /// File layout of the program's own checkpoints. Default: `strided`.
+                #[serde(skip_serializing_if = "crate::strategy::CheckpointLayout::is_neutral", default)]
+                Layout layout: $crate::strategy::CheckpointLayout {
+                    level: $crate::strategy::CheckpointLayout = |_| $crate::strategy::CheckpointLayout::Strided,
+                    heading: "checkpoint layout",
+                    column: "layout",
+                    needs: Checkpoints,
+                    digest: PointUnlessNeutral,
                 }
                 /// Total collective-buffering aggregators, or `default`.
                 #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -72,13 +111,67 @@ macro_rules! factors {
                     needs: Nothing,
                     digest: Point,
                 }
+                /// Data sieving of writes by ROMIO: `enable`, `disable`, `automatic`, or `default`.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                RomioDsWrite romio_ds_write: Option<$crate::mpi_io::HintSwitch> {
+                    level: Option<$crate::mpi_io::HintSwitch> = |_| None,
+                    heading: "data sieving",
+                    column: "romio_ds_write",
+                    needs: Nothing,
+                    digest: PointUnlessNeutral,
+                }
+                /// Collective buffering of writes by ROMIO: `enable`, `disable`, `automatic`, or `default`.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                RomioCbWrite romio_cb_write: Option<$crate::mpi_io::HintSwitch> {
+                    level: Option<$crate::mpi_io::HintSwitch> = |_| None,
+                    heading: "collective buffering",
+                    column: "romio_cb_write",
+                    needs: Nothing,
+                    digest: PointUnlessNeutral,
+                }
+                /// Buffer of ROMIO for data sieving of writes, or `default`.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                IndWrBufferSize ind_wr_buffer_size: Option<$crate::units::ByteSize> {
+                    level: Option<$crate::units::ByteSize> = |_| None,
+                    heading: "sieving buffer",
+                    column: "ind_wr_buffer_size_bytes",
+                    needs: Nothing,
+                    digest: PointUnlessNeutral,
+                }
+                /// Bytes that OMPIO writes at once, or `default`.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                CycleBufferSize cycle_buffer_size: Option<$crate::units::ByteSize> {
+                    level: Option<$crate::units::ByteSize> = |_| None,
+                    heading: "cycle buffer",
+                    column: "cycle_buffer_size_bytes",
+                    needs: Nothing,
+                    digest: PointUnlessNeutral,
+                }
+                /// Number of OMPIO's aggregator selection method, or `default`.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                GroupingOption grouping_option: Option<u32> {
+                    level: Option<u32> = |_| None,
+                    heading: "grouping option",
+                    column: "grouping_option",
+                    needs: Nothing,
+                    digest: PointUnlessNeutral,
+                }
+                /// Component of Open MPI for collective I/O, as in `dynamic_gen2`, or `default`.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                Fcoll fcoll: Option<$crate::mpi_io::FcollComponent> {
+                    level: Option<$crate::mpi_io::FcollComponent> = |_| None,
+                    heading: "fcoll component",
+                    column: "fcoll",
+                    needs: Nothing,
+                    digest: PointUnlessNeutral,
+                }
             }
             places {
                 /// Storage areas of the site. Default: its first.
                 Storage storage: String, heading "storage";
             }
             settings {
-                /// Whether runs are restarted from their last checkpoint and must verify again. Default: as `checkpoint` says.
+                /// Whether runs are restarted from their last checkpoint and verified again. Default: from `checkpoint`.
                 #[serde(skip_serializing_if = "Option::is_none", default)]
                 RestartCheck restart_check: Option<bool> {
                     level: bool = |known| known.checkpoint.restart_check,
@@ -87,7 +180,7 @@ macro_rules! factors {
                     needs: Checkpoints,
                     digest: Settings,
                 }
-                /// When DMTCP takes checkpoints. Default: as `checkpoint` says.
+                /// When DMTCP takes checkpoints. Default: from `checkpoint`.
                 #[serde(skip_serializing_if = "Option::is_none", default)]
                 Moment moment: Option<$crate::point::Moment> {
                     level: $crate::point::Moment = |known| known.checkpoint.moment.clone(),
@@ -96,7 +189,7 @@ macro_rules! factors {
                     needs: DrivenCheckpoints,
                     digest: Settings,
                 }
-                /// What traces the runs. Default: as `trace` says.
+                /// Tracer of the runs. Default: from `trace`.
                 #[serde(skip_serializing_if = "Option::is_none", default)]
                 Tracer tracer: Option<$crate::point::TracerKind> {
                     level: $crate::point::TracerKind = |known| known.trace.tracer,

@@ -1,27 +1,27 @@
-//! What the value of a factor is wherever nobody needs to know which one it is: in tables, in the index, in identifiers.
+//! The value of a factor, for code that treats all factors alike: tables, the index, identifiers.
 
 use crate::{mapping::Mapping, units::ByteSize};
 use serde::Serialize;
 
-/// A text is not a word of the type that it was read as.
+/// The error that a text is not a word of the requested type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownWord;
 
-/// What a column of the index holds.
+/// The type of a column of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
-    /// A text, never empty of meaning.
+    /// A text; every point has a value.
     Text,
-    /// A text, or nothing.
+    /// A text, or no value.
     OptionalText,
-    /// A whole number, or nothing.
+    /// A whole number, or no value.
     OptionalInteger,
 }
 
 /// The value of a factor in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnValue {
-    /// Nothing: left to a library, or the factor says nothing of the point.
+    /// No value: a library chooses it, or the factor does not apply to the point.
     Null,
     /// A whole number.
     Integer(i64),
@@ -31,27 +31,27 @@ pub enum ColumnValue {
 
 /// The value of a factor in a point.
 pub trait FactorValue: Sized + Serialize {
-    /// The type of its column in the index.
+    /// Type of the factor's column in the index.
     const COLUMN: ColumnType;
 
-    /// As tables show it; `None` if it says nothing of its point.
+    /// Returns the text in tables; `None` if the factor does not apply to its point.
     fn text(&self) -> Option<String>;
 
-    /// As the index has it.
+    /// Returns the value in the index.
     fn to_column(&self) -> ColumnValue {
         self.text().map_or(ColumnValue::Null, ColumnValue::Text)
     }
 
-    /// Reads what [`Self::to_column`] wrote; `None` if it did not write this.
+    /// Converts the result of [`Self::to_column`] back; `None` for anything else.
     fn from_column(value: ColumnValue) -> Option<Self>;
 
-    /// As it enters identifiers, which must not change.
+    /// Returns the form that enters identifiers, which must not change.
     fn digested(&self) -> impl Serialize {
         self
     }
 }
 
-/// Types whose values every point has, as the text that they are written as.
+/// Implements types with a value for every point, by their textual form.
 macro_rules! text_values {
     ($($type:ty),+) => {
         $(impl $crate::factor_value::FactorValue for $type {
@@ -72,14 +72,23 @@ macro_rules! text_values {
 }
 pub(crate) use text_values;
 
-/// Types whose values only some points have: the factor says nothing of the others.
+/// Implements types with a value for only some points: the factor does not apply to the others, or tables show another word for them.
 macro_rules! optional_text_values {
     ($($type:ty),+) => {
+        $crate::factor_value::optional_text_values!(None::<&str>; $($type),+);
+    };
+    ($none:expr; $($type:ty),+) => {
         $(impl $crate::factor_value::FactorValue for Option<$type> {
             const COLUMN: $crate::factor_value::ColumnType = $crate::factor_value::ColumnType::OptionalText;
 
             fn text(&self) -> Option<String> {
-                self.as_ref().map(ToString::to_string)
+                self.as_ref().map(ToString::to_string).or_else(|| $none.map(str::to_owned))
+            }
+
+            fn to_column(&self) -> $crate::factor_value::ColumnValue {
+                self.as_ref().map_or($crate::factor_value::ColumnValue::Null, |value| {
+                    $crate::factor_value::ColumnValue::Text(value.to_string())
+                })
             }
 
             fn from_column(value: $crate::factor_value::ColumnValue) -> Option<Self> {
@@ -97,15 +106,15 @@ pub(crate) use optional_text_values;
 text_values!(String, Mapping);
 optional_text_values!(bool);
 
-/// What tables show where a library has the choice.
-const DEFAULT: &str = "default";
+/// Shown in tables if the library chooses the value.
+pub(crate) const LEFT_TO_LIBRARY: &str = "default";
 
-/// A number, or left to a library.
+/// A number; `None` if the library chooses it.
 impl FactorValue for Option<u32> {
     const COLUMN: ColumnType = ColumnType::OptionalInteger;
 
     fn text(&self) -> Option<String> {
-        Some(self.map_or_else(|| DEFAULT.to_owned(), |number| number.to_string()))
+        Some(self.map_or_else(|| LEFT_TO_LIBRARY.to_owned(), |number| number.to_string()))
     }
 
     fn to_column(&self) -> ColumnValue {
@@ -123,12 +132,12 @@ impl FactorValue for Option<u32> {
     }
 }
 
-/// A size, or left to a library.
+/// A size; `None` if the library chooses it.
 impl FactorValue for Option<ByteSize> {
     const COLUMN: ColumnType = ColumnType::OptionalInteger;
 
     fn text(&self) -> Option<String> {
-        Some(self.map_or_else(|| DEFAULT.to_owned(), |size| size.to_string()))
+        Some(self.map_or_else(|| LEFT_TO_LIBRARY.to_owned(), |size| size.to_string()))
     }
 
     fn to_column(&self) -> ColumnValue {

@@ -1,4 +1,4 @@
-//! Hosts and ssh's settings for them.
+//! Hosts, and the ssh settings for them.
 
 use crate::paths::expand_below;
 use camino::Utf8Path;
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 /// A machine and its settings for ssh. `None` leaves a setting to the user's ssh configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntry {
-    /// Its name: in messages, host files and reports.
+    /// Name in messages, host files and reports.
     pub name: String,
-    /// Name or address that ssh connects to, if it differs.
+    /// Name or address that ssh connects to; `None` if it is `name`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub address: Option<String>,
-    /// Name or address for the other nodes, if it differs from both: inside a cloud's network, for example.
+    /// Name or address that other nodes use, for example in a cloud's network; `None` if it is `address` or `name`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub internal: Option<String>,
-    /// User there.
+    /// User name on the host.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user: Option<String>,
-    /// Port of its sshd.
+    /// Port of the host's sshd.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub port: Option<u16>,
-    /// File with the private key; as written.
+    /// File with the private key, as written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub identity_file: Option<String>,
     /// Further options of ssh from an inventory, `Key=Value` each, such as `ProxyJump=gate`.
@@ -30,7 +30,7 @@ pub struct HostEntry {
 }
 
 impl HostEntry {
-    /// A host with only a name.
+    /// Returns a host that has only a name.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -43,7 +43,7 @@ impl HostEntry {
         }
     }
 
-    /// The same with the path of its key on this machine, below `base` if it is relative.
+    /// Returns the host with the path of its key on this machine; a relative path is relative to `base`.
     pub fn below(&self, base: &Utf8Path) -> Self {
         Self {
             identity_file: self.identity_file.as_ref().map(|f| absolute_below(base, f)),
@@ -51,7 +51,7 @@ impl HostEntry {
         }
     }
 
-    /// Its name among the other nodes.
+    /// Returns the name or address that other nodes use.
     pub fn among_nodes(&self) -> &str {
         self.internal
             .as_deref()
@@ -60,25 +60,25 @@ impl HostEntry {
     }
 }
 
-/// How ssh is used.
+/// ssh settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SshSettings {
-    /// Configuration file instead of `~/.ssh/config`; as written.
+    /// Configuration file instead of `~/.ssh/config`, as written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub config: Option<String>,
-    /// File with the host keys of the site, besides `~/.ssh/known_hosts`; as written.
+    /// File with the site's host keys, in addition to `~/.ssh/known_hosts`, as written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub known_hosts: Option<String>,
-    /// What to do about a host with an unknown key.
+    /// Policy for a host with an unknown key.
     pub host_keys: HostKeys,
-    /// File with the pinned keys, instead of the site's own below `~/.config/cvc`; then no other file counts. For machines that live no
-    /// longer than a campaign.
+    /// File with the pinned keys, instead of the site's file below `~/.config/cvc`; no other file is then used. For machines that exist only during a
+    /// campaign.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pinned: Option<String>,
 }
 
 impl SshSettings {
-    /// The same with its paths on this machine, where relative ones are below `base`, the directory of the campaign file.
+    /// Returns the settings with their paths resolved on this machine. Relative paths are relative to `base`, the directory of the campaign file.
     pub fn below(&self, base: &Utf8Path) -> Self {
         let resolve = |path: &Option<String>| path.as_ref().map(|p| absolute_below(base, p));
         Self {
@@ -89,19 +89,19 @@ impl SshSettings {
     }
 }
 
-/// What to do about a host with an unknown key. A changed key is always refused.
+/// Policy for hosts with unknown keys. Changed keys are always refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HostKeys {
-    /// It is refused.
+    /// Refuse.
     #[default]
     Strict,
-    /// Its key is accepted and pinned at the first contact.
+    /// Accept and pin the key at the first contact.
     AcceptNew,
 }
 
-/// ssh looks for relative files elsewhere: those that its configuration includes in `~/.ssh`.
+/// Returns an absolute path. A relative path would be interpreted by ssh: in its configuration, included files are relative to `~/.ssh`.
 fn absolute_below(base: &Utf8Path, path: &str) -> String {
     let path = expand_below(base, path);
     camino::absolute_utf8(&path).unwrap_or(path).into_string()

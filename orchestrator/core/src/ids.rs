@@ -1,36 +1,36 @@
-//! One newtype for each kind of identifier.
+//! Identifiers, each kind with its own type.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Borrow, fmt};
 
-/// Longest name that is read from a file, bytes: that of a file name, less room for what is put behind it.
+/// Maximum length of a name that is read from a file, bytes: that of a file name, minus room for a suffix.
 const MAX_NAME_BYTES: usize = 200;
 
-/// Number of hexadecimal digits of a [`short_digest`]: 64 bits, enough for every campaign that fits on a disk.
+/// Number of hexadecimal digits of a [`short_digest`]: 64 bits, enough to distinguish the runs of every campaign that fits on a disk.
 pub(crate) const DIGITS: usize = 16;
 
-/// The first 16 hexadecimal digits of the BLAKE3 digest of these bytes.
+/// Returns the first 16 hexadecimal digits of the BLAKE3 digest of these bytes.
 pub fn short_digest(bytes: &[u8]) -> String {
     digest_prefix(bytes, DIGITS)
 }
 
-/// The first hexadecimal digits of the BLAKE3 digest of these bytes, at most 64: for names with a limit on their length. What was named by so many
-/// digits once is found by as many only.
+/// Returns the first `digits` hexadecimal digits of the BLAKE3 digest of these bytes, at most 64, for names with a limited length. A later search for
+/// the name must use the same number of digits.
 pub fn digest_prefix(bytes: &[u8], digits: usize) -> String {
     hex_prefix(&blake3::hash(bytes), digits)
 }
 
-/// The first hexadecimal digits of a digest, at most 64.
+/// Returns the first `digits` hexadecimal digits of a digest, at most 64.
 pub fn hex_prefix(digest: &blake3::Hash, digits: usize) -> String {
     let mut hex = digest.to_hex().to_string();
     hex.truncate(digits);
     hex
 }
 
-/// A text that is to become a name but could be something else where it is used: a path, an option, two words.
+/// The error that a name is invalid: it could be mistaken for a path, an option or two words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no name of {kind}: expected {expected}")]
+#[error("`{text}` is not a valid name of {kind}: expected {expected}")]
 pub struct IllegalName {
     kind: &'static str,
     text: String,
@@ -39,7 +39,7 @@ pub struct IllegalName {
 
 impl IllegalName {
     fn new(kind: &'static str, text: &str, expected: &'static str) -> Self {
-        // what stands in a file from somebody else is shown, not obeyed
+        // escaped, because the text may come from somebody else's file
         let text = text
             .chars()
             .take(MAX_NAME_BYTES)
@@ -53,16 +53,16 @@ impl IllegalName {
     }
 }
 
-/// Whether a text is one part of a path, whatever is put behind it, and no option of a command: not empty, short, without `/`, blanks and
-/// control characters, and begins with neither `.` nor `-`.
+/// Returns whether a text can be a component of a path, with any suffix, and is not mistaken for an option of a command. It is short and not empty,
+/// has no slashes, blanks or control characters, and begins with neither `.` nor `-`.
 pub fn is_path_part(text: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&text.len())
         && !text.starts_with(['.', '-'])
         && !text.contains(|c: char| c == '/' || c == '\\' || c.is_whitespace() || c.is_control())
 }
 
-/// The path of something that is called by a name from elsewhere, directly below `directory`. A name that is no part of a path is called by its
-/// digest, so that whatever it says, nothing outside of the directory is meant. Files are called by such names only with this.
+/// Returns the path directly below `directory` for an object whose name comes from another machine or file. If the name is not a valid component of a
+/// path, the path has its digest instead, so that no name leads out of the directory. All such paths are made by this function.
 pub fn below(directory: &Utf8Path, name: &str) -> Utf8PathBuf {
     if is_path_part(name) {
         directory.join(name)
@@ -71,7 +71,7 @@ pub fn below(directory: &Utf8Path, name: &str) -> Utf8PathBuf {
     }
 }
 
-/// Whether a text can be a digest, or what earlier versions and tests wrote in place of one: letters and digits, `-` and `_`.
+/// Returns whether a text may be an identifier: a digest, or what earlier versions and tests used instead. It has only letters, digits, `-` and `_`.
 pub fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && !text.starts_with('-')
@@ -80,10 +80,10 @@ pub fn is_id(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
-/// Checks an identifier that was read.
+/// Checks an identifier that was read from a file.
 ///
 /// # Errors
-/// When it is none.
+/// The text is not an identifier.
 pub fn check_id(kind: &'static str, text: &str) -> Result<(), IllegalName> {
     if is_id(text) {
         Ok(())
@@ -113,17 +113,17 @@ macro_rules! id {
         }
 
         impl $name {
-            /// The digest of these canonical bytes.
+            /// Returns the digest of these canonical bytes.
             pub fn of(canonical: &[u8]) -> Self {
                 Self(short_digest(canonical))
             }
 
-            /// Wraps an identifier that was written before, by a caller that knows what it may be.
+            /// Creates an identifier from its text. The caller must know that the text has a valid form.
             pub fn from_written(text: &str) -> Self {
                 Self(text.to_owned())
             }
 
-            /// The identifier as text.
+            /// Returns the identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -160,16 +160,16 @@ macro_rules! name {
         }
 
         impl $name {
-            /// Takes a name that stands in a file.
+            /// Creates a name from text in a file.
             ///
             /// # Errors
-            /// When it could be something else than a name where it is used.
+            /// The text could be interpreted as something other than a name.
             pub fn read(text: String) -> Result<Self, IllegalName> {
                 let expected = "one part of a path, without `/` and blanks, that begins with neither `.` nor `-`";
                 if is_path_part(&text) { Ok(Self(text)) } else { Err(IllegalName::new($kind, &text, expected)) }
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -187,7 +187,7 @@ macro_rules! name {
             }
         }
 
-        // for look-ups in maps and sets: equality, order and hash are those of the text
+        // for look-ups in maps and sets, equality, order and hash are those of the text
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -263,9 +263,9 @@ name! {
     JobId, "a job"
 }
 
-/// JSON with sorted keys and without spaces: equal values give equal text.
+/// Returns JSON with sorted keys and without spaces, so that equal values have equal text.
 pub fn canonical_json<T: Serialize>(value: &T) -> String {
-    // Our types have text keys and no failing serializers; a number that JSON cannot hold becomes null.
+    // these types have text keys, and their serializers cannot fail; a number that JSON cannot express becomes null
     let mut value = serde_json::to_value(value).unwrap_or_default();
     value.sort_all_objects();
     value.to_string()
@@ -327,7 +327,7 @@ mod tests {
             .expect_err("climbs")
             .to_string();
         assert!(
-            error.starts_with("`../../x` is no name of a run: expected 1 to 64 letters"),
+            error.starts_with("`../../x` is not a valid name of a run: expected 1 to 64 letters"),
             "{error}"
         );
         assert!(

@@ -1,7 +1,8 @@
-//! Names, units and files of cvc: points, mappings, the campaign file, the plan, and what is kept on disk. Nothing here runs anything.
+//! Names, units and files of cvc: points, mappings, the campaign file, the plan, and files on disk. No code in this crate starts other programs.
 
 pub mod app;
 pub mod campaign;
+pub mod checkpointer;
 pub mod clock;
 pub mod embedded;
 pub mod environment;
@@ -10,9 +11,11 @@ pub mod factor_value;
 pub mod hosts;
 pub mod ids;
 pub mod inventory;
+pub mod io_settings;
 pub mod log;
 pub mod mapping;
 pub mod measured;
+pub mod mpi_io;
 pub mod names;
 pub mod nodelist;
 pub mod outcome;
@@ -24,9 +27,11 @@ pub mod quantity;
 pub mod record;
 pub mod registry;
 pub mod render_error;
+pub mod retention;
 pub mod source;
 pub mod stop;
 pub mod store;
+pub mod strategy;
 pub mod units;
 pub mod visible;
 pub mod words;

@@ -1,7 +1,7 @@
-//! The log of a session: what cvc did, and each command that it gave to another program, with its duration and its outcome.
+//! The log of a session: cvc's actions, and each command that it ran, with its duration and outcome.
 //!
-//! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of
-//! other libraries, such as a cloud's SDK, are left out.
+//! The log goes to a file and, if requested, to the terminal. It contains no secrets: each line is redacted when it is written, and events of other
+//! libraries, such as a cloud's SDK, are omitted.
 
 use crate::environment::may_hold_secret;
 use crate::visible::visible;
@@ -21,18 +21,18 @@ use tracing_subscriber::{
     Layer, filter::Targets, fmt::layer, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-/// Maximum size of log lines kept until there is a file, in bytes.
+/// Maximum size of the log lines that are held in memory before [`to_file`] is called, bytes.
 const MAX_WAITING: usize = 1 << 20;
-/// Maximum length of a command line in an event, in characters.
+/// Maximum length of a command line in an event, characters.
 const MAX_COMMAND: usize = 600;
-/// Maximum length of a command's output in an event, in characters; the end is kept.
+/// Maximum length of a command's output in an event, characters; the end of the output is kept.
 const MAX_OUTPUT: usize = 1000;
 /// Replacement for secrets.
 const REDACTED: &str = "[redacted]";
 
-/// Where lines for the file go.
+/// Destination of the log lines for the file.
 enum Sink {
-    /// No file yet.
+    /// [`to_file`] has not been called yet. Holds the lines until then.
     Waiting(Vec<u8>),
     File(File),
 }
@@ -43,14 +43,14 @@ fn sink() -> MutexGuard<'static, Sink> {
     SINK.lock()
 }
 
-/// Writes lines to the file, or keeps them until there is one.
+/// Writes lines to the file, or keeps them until the file is known.
 struct ToFile;
 
 impl Write for ToFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let redacted = redact(&String::from_utf8_lossy(line)).into_owned();
         match &mut *sink() {
-            // the journal reports a full disk
+            // a full disk is reported by the journal
             Sink::File(file) => _ = file.write_all(redacted.as_bytes()),
             Sink::Waiting(kept) if kept.len() + redacted.len() <= MAX_WAITING => {
                 kept.extend_from_slice(redacted.as_bytes())
@@ -70,7 +70,7 @@ struct ToTerminal;
 
 impl Write for ToTerminal {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // a lost terminal is not a reason to stop: machines may have to be given back
+        // the loss of the terminal must not stop cvc: it may have to give machines back
         let _ = io::stderr().write_all(visible(&redact(&String::from_utf8_lossy(line))).as_bytes());
         Ok(line.len())
     }
@@ -80,8 +80,8 @@ impl Write for ToTerminal {
     }
 }
 
-/// Starts the log of this process: up to `terminal` on standard error, everything for the file that [`to_file`] names. Only the first call
-/// counts.
+/// Starts the log of this process: up to level `terminal` on standard error, and everything for the file that is later passed to [`to_file`]. Only
+/// the first call has an effect.
 pub fn start(terminal: LevelFilter) {
     let own = |level: LevelFilter| Targets::new().with_target("cvc", level);
     let file = layer()
@@ -92,17 +92,17 @@ pub fn start(terminal: LevelFilter) {
         .with_ansi(false)
         .with_writer(|| ToTerminal)
         .with_filter(own(terminal));
-    // a second start in one process, as in tests, changes nothing
+    // a second start in one process, as in tests, has no effect
     let _ = tracing_subscriber::registry()
         .with(file)
         .with(shown)
         .try_init();
 }
 
-/// Appends the log to this file from now on, starting with earlier lines. Makes the directory.
+/// Appends the log to this file from now on, beginning with earlier lines. Creates the directory.
 ///
 /// # Errors
-/// When the file cannot be opened or written.
+/// The file cannot be opened or written.
 pub fn to_file(path: &Path) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -119,16 +119,17 @@ pub fn to_file(path: &Path) -> io::Result<()> {
 /// How a command ended.
 #[derive(Clone, Copy)]
 pub enum Ended<'a> {
-    /// With a code (`None` after a signal), and its standard error.
+    /// The command exited with a code (`None` after a signal); also its standard error.
     Exit(Option<i32>, &'a str),
-    /// It could not be started, exceeded its time limit, or its connection was lost.
+    /// The command could not be started, exceeded its time limit, or lost its connection.
     Failed(&'a dyn fmt::Display),
 }
 
-/// The last command that succeeded, and how often it was repeated since: polls would fill the log.
+/// The last command that succeeded, and how often it has succeeded again since then. Repeats are only counted, because they would fill the log.
 static REPEATED: Mutex<(String, u64)> = Mutex::new((String::new(), 0));
 
-/// Whether this command repeats the last one with the same outcome. Logs the number of repeats once another one comes.
+/// Returns whether this command succeeded and is the same as the last one that succeeded. For any other command, logs how often the last one was
+/// repeated.
 fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
     let mut last = REPEATED.lock();
     let this = format!("{on}: {command}");
@@ -146,8 +147,8 @@ fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
     false
 }
 
-/// Logs a command to another program or machine, with its duration and outcome: failures at level INFO, the rest at DEBUG. A command that
-/// succeeds several times in a row is logged once, and then the number of repeats.
+/// Logs a command that was sent to another program or machine, with its duration and outcome: failures at level INFO, others at DEBUG. A command that
+/// succeeds several times in a row is logged once, followed by the number of repeats.
 pub fn command_event(on: &str, argv: &[impl AsRef<str>], took: Duration, ended: Ended<'_>) {
     let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
     let line = redact(&words.join(" ")).replace('\n', " ");
@@ -204,7 +205,7 @@ fn tail(text: &str) -> String {
     }
 }
 
-/// Values of this process's variables that may be secrets. Short ones would hide half of each line.
+/// Values of this process's variables that may be secrets. Very short values are excluded, because replacing them would make lines unreadable.
 static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let long = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -225,7 +226,7 @@ static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        // NAME=value, NAME: value, "name":"value"; values in quotes as a whole, also quoted for a shell within a shell
+        // NAME=value, NAME: value, "name":"value"; a quoted value is replaced as a whole, even if it is quoted for a shell within a shell
         r#"(?i)\b(AWS_[A-Z0-9_]+|[A-Z0-9_-]*(?:secret|token|password|passwd|access_?key|api_?key)[A-Z0-9_]*)(\\*["']?\s*[=:]\s*)(?:'\\''.*?'\\''|\\*"[^"]*"|'[^']*'|[^\s"'\\;,&]+)"#,
         // Authorization: Bearer value
         r#"(?i)\b((?:proxy-)?authorization)(\\*["']?\s*[=:]\s*)(?:\\*"[^"]*"|'[^']*'|[^\n"'\\]+)"#,
@@ -233,7 +234,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r#"(?i)\b([a-z][a-z0-9+.-]*://[^\s/:@"']*)(:)[^\s/@"']+(@)"#,
         // --token value
         r#"(?i)(--[a-z0-9-]*(?:secret|token|password|passwd|access-?key|api-?key))(\s+)[^\s"'\\;,&]+"#,
-        // identifiers of keys of AWS
+        // AWS key identifiers
         r"\b()()(?:AKIA|ASIA)[A-Z0-9]{12,}\b",
         // private keys
         r"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----)().*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
@@ -243,8 +244,8 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Redacts secrets in a text: values of variables and options with secret names, values of this process's secret variables, AWS keys,
-/// private keys.
+/// Returns a text without secrets: values of variables and options with secret names, values of this process's secret variables, AWS keys, and
+/// private keys are replaced.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     for value in VALUES
@@ -327,7 +328,7 @@ mod tests {
         }
         assert!(
             !is_repeated("n2", "poll", true),
-            "after a failure it is told again"
+            "after a failure it is logged again"
         );
     }
 

@@ -1,34 +1,34 @@
-//! Which names may become part of commands: what a shell, ssh or a mount would take for something else is refused where it is read.
+//! Decides which names may become parts of commands. Names with a special meaning for a shell, ssh or a mount are refused when they are read.
 
-/// Whether ssh takes it for the name or address of a host, or a login name, and nothing else: an option, a way through a shell.
+/// Returns whether ssh can interpret a text only as a host name, an address or a login name, not as an option or a command for a shell.
 pub fn is_host_or_login(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
 }
 
-/// Whether a shell can export a variable of this name.
+/// Returns whether a shell can export a variable of this name.
 fn is_variable(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// What is wrong with an environment variable, and a hint. Scripts export it for programs.
+/// Returns the problem with an environment variable that scripts would export, and a hint; `None` if it is valid.
 pub fn wrong_variable(name: &str, value: &str) -> Option<(String, &'static str)> {
     let hint = "write a name of letters, digits and `_` that does not begin with a digit, and a value without a zero byte";
     (!is_variable(name) || value.contains('\0'))
         .then(|| (format!("`{name}` cannot be an environment variable"), hint))
 }
 
-/// Directories of the system, which a disk that is mounted there would hide, with all below them.
+/// System directories, which a disk mounted there would hide.
 const OF_SYSTEM: [&str; 13] = [
     "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin",
     "sys",
 ];
 
-/// Directories that a disk must not hide, though it may be mounted below them.
+/// Directories over which no disk may be mounted; mounting below them is allowed.
 const KEPT: [&str; 5] = ["home", "opt", "tmp", "usr", "var"];
 
-/// Whether a disk can be mounted there: an absolute path of plain names that hides nothing of the system.
+/// Returns whether a disk can be mounted at a path: an absolute path with plain names, outside of system directories.
 pub fn is_mount_point(path: &str) -> bool {
     let Some(names) = path.strip_prefix('/') else {
         return false;

@@ -1,31 +1,31 @@
-//! Lists of nodes as Slurm writes them: `n[1-3,07-10],gpu-a[1-2]x[0-1]`.
+//! Lists of nodes in Slurm's notation: `n[1-3,07-10],gpu-a[1-2]x[0-1]`.
 
-/// A list that cannot be read.
+/// The error that a list cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot parse node list `{list}`: {problem} (column {column})")]
 pub struct NodeListError {
     /// The list.
     pub list: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: &'static str,
-    /// Where, in bytes from 1.
+    /// Position of the problem, in bytes from 1.
     pub column: usize,
 }
 
-/// Maximum number of nodes: a longer range is a typing error.
+/// Maximum number of nodes in a list. A longer list is probably a typing error in a range.
 const MAX_NODES: usize = 1 << 20;
-/// Maximum number of digits in a number of a name, leading zeros included; a host name has 253 characters.
+/// Maximum number of digits of a number in a node's name, including leading zeros. A host name has at most 253 characters.
 const MAX_DIGITS: usize = 253;
 
-const TOO_MANY: &str = "more nodes than any machine has";
+const TOO_MANY: &str = "more nodes than any cluster has";
 
-/// Piece of a name: text, or the numbers that stand there in turn.
+/// Part of a name: fixed text, or alternative numbers.
 enum Piece {
     Text(String),
     Numbers(Vec<String>),
 }
 
-/// All nodes of a list, in its order. Several brackets in one name turn like digits, the last one fastest.
+/// Returns all nodes of a list, in order. If a name has several brackets, the numbers in the last one change fastest.
 pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
     let wrong = |problem, column: usize| NodeListError {
         list: list.to_owned(),
@@ -67,7 +67,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
     Ok(nodes)
 }
 
-/// Parts between commas that are not in brackets, with where each begins.
+/// Splits a list at commas outside of brackets; returns each part with its position.
 fn split_outside_brackets(list: &str) -> Result<Vec<(usize, &str)>, (&'static str, usize)> {
     let (mut parts, mut start, mut open) = (Vec::new(), 0, None);
     for (at, c) in list.char_indices() {
@@ -102,7 +102,7 @@ fn pieces(name: &str) -> Result<Vec<Piece>, (&'static str, usize)> {
         pieces.push(Piece::Text(text.to_owned()));
         at += text.len() + 1;
         let numbers = numbers(inside).map_err(|problem| (problem, at))?;
-        // before the next bracket is expanded: each may hold as many
+        // checked before the next bracket is expanded, because each may multiply the number of nodes
         count = count.saturating_mul(numbers.len());
         if count > MAX_NODES {
             return Err((TOO_MANY, at));
@@ -120,7 +120,7 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
     for range in ranges.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
         let number = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
-            // leading zeros count, and no name has so many
+            // including leading zeros; no valid name has so many digits
             true if text.len() > MAX_DIGITS => Err("a number is missing or too large"),
             true => text
                 .parse::<u64>()
@@ -140,14 +140,14 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
     Ok(all)
 }
 
-/// A short list of these nodes, in their order: neighbours whose names differ in the number at their end become a range. Slurm itself reads
-/// no text behind brackets.
+/// Returns a short list of these nodes, in order. Consecutive nodes whose names differ only in the number at the end become a range. The list never
+/// has text after brackets, because Slurm does not parse that.
 pub fn compress<T: AsRef<str>>(nodes: &[T]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for node in nodes.iter().map(AsRef::as_ref) {
         let prefix = node.trim_end_matches(|c: char| c.is_ascii_digit());
         let digits = &node[prefix.len()..];
-        // a number with more digits than u64 has stays text
+        // a number with too many digits for u64 is treated as text
         let is_number = digits.len() <= MAX_DIGITS && digits.parse::<u64>().is_ok();
         let (prefix, digits) = if is_number {
             (prefix, digits)
@@ -178,7 +178,7 @@ fn ranges(numbers: &[&str]) -> String {
     let (mut parts, mut i) = (Vec::new(), 0);
     while i < numbers.len() {
         let mut j = i;
-        // within a range all numbers have the digits of the first
+        // within a range, all numbers have the number of digits of the first
         while j + 1 < numbers.len()
             && follows(numbers[j], numbers[j + 1])
             && numbers[j + 1].len() == width_of(numbers[i], numbers[j + 1])
@@ -195,7 +195,7 @@ fn ranges(numbers: &[&str]) -> String {
     parts.join(",")
 }
 
-/// Digits that a number has in a range that begins with `first`.
+/// Returns the number of digits that a number has in a range that begins with `first`.
 fn width_of(first: &str, number: &str) -> usize {
     first.len().max(number.trim_start_matches('0').len())
 }
@@ -206,8 +206,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_scontrol_expands_is_expanded() {
-        // as `scontrol show hostnames` of Slurm 22.05 says it
+    fn lists_are_expanded_as_by_scontrol() {
+        // the output of `scontrol show hostnames` of Slurm 22.05
         let message = "n1 n2 n3 n07 n08 n09 n10 gpu-a1x0 gpu-a1x1 gpu-a2x0 gpu-a2x1";
         assert_eq!(
             expand("n[1-3,07-10],gpu-a[1-2]x[0-1]")
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn brackets_that_make_too_many_nodes_are_refused_before_the_next_one() {
-        // some gigabytes, were all of them expanded
+        // would need several gigabytes if all brackets were expanded
         let list = format!("n{}", "[0-1048575]".repeat(200));
         assert_eq!(
             expand(&list).expect_err("too many").column,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_its_place() {
+    fn invalid_lists_are_refused_with_their_place() {
         for bad in [
             "n[1-",
             "n1]",
@@ -278,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_compressed_expands_to_the_same(nodes in prop::collection::vec("[a-z]{1,3}-?[0-9]{0,3}x?[0-9]{1,2}[a-z]?", 0..40)) {
+        fn compressed_lists_expand_to_the_same(nodes in prop::collection::vec("[a-z]{1,3}-?[0-9]{0,3}x?[0-9]{1,2}[a-z]?", 0..40)) {
             prop_assert_eq!(expand(&compress(&nodes)).expect("its own list"), nodes);
         }
 

@@ -1,4 +1,4 @@
-//! Outcomes of runs, and causes of failures.
+//! Outcomes of runs, and the causes of failures.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// By evidence: the application's own verification, the files, the settings that took effect.
+    /// The run succeeded, by evidence: the application's own verification, the files, and the settings that took effect.
     Succeeded,
-    /// With its cause.
+    /// The run failed.
     Failed {
-        /// Which kind.
+        /// Cause of the failure.
         cause: Cause,
-        /// What was seen, and how to fix it.
+        /// What was observed, and how to fix it.
         detail: String,
     },
 }
@@ -23,36 +23,94 @@ pub enum Outcome {
 pub enum Cause {
     /// The launcher could not start the program.
     Launch,
-    /// The program ended badly or failed its own verification.
+    /// The program ended with an error, or failed its own verification.
     Application,
-    /// A checkpoint was not taken, or not completely.
+    /// A checkpoint was not taken, or is incomplete.
     Checkpoint,
     /// The checkpoint could not be restarted, or the restarted program failed its verification.
     Restart,
     /// An MPI-IO setting had no effect.
     SettingIgnored,
-    /// Something outside cvc has ended it: a signal that cvc did not send. Earlier versions called it [`Self::Application`] or [`Self::NodeLost`].
+    /// A signal that cvc did not send ended the run. Earlier versions recorded this as [`Self::Application`] or [`Self::NodeLost`].
     EndedFromOutside,
     /// A node was lost.
     NodeLost,
-    /// The launcher put ranks on other nodes than the mapping says.
+    /// The launcher did not place ranks on nodes as the mapping says.
     Misplaced,
-    /// It exceeded its time limit.
+    /// The run exceeded its time limit.
     Timeout,
-    /// Its Slurm job was cancelled by somebody other than cvc.
+    /// The run's Slurm job was cancelled from outside cvc.
     Cancelled,
-    /// Its Slurm job was preempted.
+    /// The run's Slurm job was preempted.
     Preempted,
     /// The cloud reclaimed a node.
     Reclaimed,
-    /// It used more memory than its node or its job has.
+    /// The run used more memory than its node or its job has.
     OutOfMemory,
-    /// No space left.
+    /// A disk was full.
     DiskFull,
-    /// It wrote more to its standard output and error than it may.
+    /// The run wrote more to its standard output and error than is allowed.
     Output,
     /// The budget was used up.
     Budget,
-    /// cvc could not write or read something of its own.
+    /// cvc could not write or read its own files.
     Store,
+}
+
+impl Cause {
+    /// Returns whether the program itself failed, as it may on every attempt. Otherwise the cause is a machine or the budget, which may be different
+    /// for the next run.
+    pub const fn is_of_program(self) -> bool {
+        match self {
+            Self::Launch
+            | Self::Application
+            | Self::Checkpoint
+            | Self::Restart
+            | Self::SettingIgnored
+            | Self::Misplaced
+            | Self::Timeout
+            | Self::OutOfMemory
+            | Self::Output => true,
+            Self::EndedFromOutside
+            | Self::NodeLost
+            | Self::Cancelled
+            | Self::Preempted
+            | Self::Reclaimed
+            | Self::DiskFull
+            | Self::Budget
+            | Self::Store => false,
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns whether the outcome is a failure of the program itself.
+    pub const fn is_failure_of_program(&self) -> bool {
+        match self {
+            Self::Succeeded => false,
+            Self::Failed { cause, .. } => cause.is_of_program(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause, Outcome};
+
+    #[test]
+    fn machines_that_fail_are_no_failure_of_the_program() {
+        let failed = |cause| Outcome::Failed {
+            cause,
+            detail: String::new(),
+        };
+        assert!(failed(Cause::Application).is_failure_of_program());
+        for outcome in [
+            Outcome::Succeeded,
+            failed(Cause::NodeLost),
+            failed(Cause::DiskFull),
+            failed(Cause::Budget),
+        ] {
+            assert!(!outcome.is_failure_of_program(), "{outcome:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Panics: bugs of cvc, which must not keep it from giving back what it holds.
+//! Handles panics. A panic is a bug of cvc, but must not prevent cvc from giving back its machines and other resources.
 
 use std::{
     any::Any,
@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-/// What a panic says.
+/// Returns the message of a panic, from its payload.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()
@@ -16,23 +16,28 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Carries out a piece of work. What it works on may be half changed after a panic: the caller does nothing with it but end what is open.
+/// The error that a task panicked, with the message of the panic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Panicked(pub String);
+
+/// Runs a future, and catches a panic in it. After a panic the future's data may be inconsistent, so the caller must only close what is open.
 ///
 /// # Errors
-/// What the panic says, if it panics.
-pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
+/// The message of the panic, if the future panics.
+pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     let mut work = pin!(work);
     std::future::poll_fn(move |context| {
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
             Ok(Poll::Pending) => Poll::Pending,
-            Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()))),
+            Err(panic) => Poll::Ready(Err(Panicked(panic_text(panic.as_ref())))),
         }
     })
     .await
 }
 
-/// Panics when it comes here for the first time, if `CVC_PANIC_AT` names this place. For tests; not in releases.
+/// Panics at the first call with the `place` that the variable `CVC_PANIC_AT` names. For tests; not in release builds.
 #[cfg(debug_assertions)]
 pub fn panic_if_asked(place: &str) {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,13 +50,13 @@ pub fn panic_if_asked(place: &str) {
     }
 }
 
-/// Does nothing in a release.
+/// Does nothing: a release build ignores `CVC_PANIC_AT`.
 #[cfg(not(debug_assertions))]
 pub const fn panic_if_asked(_: &str) {}
 
 #[cfg(test)]
 mod tests {
-    use super::catch_panic;
+    use super::{Panicked, catch_panic};
 
     #[tokio::test]
     async fn work_that_panics_after_a_pause_is_an_error_with_its_message() {
@@ -60,7 +65,10 @@ mod tests {
             let nothing: Vec<u8> = Vec::new();
             nothing.first().copied().expect("nothing is there")
         };
-        assert_eq!(catch_panic(work).await, Err("nothing is there".to_owned()));
+        assert_eq!(
+            catch_panic(work).await,
+            Err(Panicked("nothing is there".to_owned()))
+        );
         assert_eq!(catch_panic(async { 3 }).await, Ok(3));
     }
 }

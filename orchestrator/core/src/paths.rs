@@ -1,14 +1,14 @@
-//! Paths as people write them: `~` and `$VARIABLES`, resolved where they are used.
+//! Paths as people write them, with `~` and `$VARIABLES`; they are resolved where they are used.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use nix::unistd::{User, getuid};
 use std::path::{Path, PathBuf};
 
-/// Where nobody can make a file or a directory: below it is what has a `~` if there is no home, so that none is made that is called `~`.
+/// A path below which no file can be created. It replaces `~` if there is no home directory, so that no directory named `~` is created.
 const NOWHERE: &str = "/dev/null";
 
-/// Resolves `~` and variables; what is relative is relative to `base`. A variable that is not set is left as it is written, so that the
-/// message about the missing file shows it.
+/// Resolves `~` and variables; relative paths are relative to `base`. A variable that is not set stays as written, so that messages about the missing
+/// file show it.
 pub fn expand_below(base: &Utf8Path, written: &str) -> Utf8PathBuf {
     expand_with(base, written, variable)
 }
@@ -32,7 +32,7 @@ fn expand_with(
         .unwrap_or_else(as_written)
 }
 
-/// A variable as paths use it: `HOME`, which services and `env -i` lack, is also known without it.
+/// Returns the value of a variable in paths. `HOME` is known even if it is not set, as in services and with `env -i`.
 pub fn variable(name: &str) -> Option<String> {
     if name == "HOME" {
         home()
@@ -41,7 +41,7 @@ pub fn variable(name: &str) -> Option<String> {
     }
 }
 
-/// The user's home: `$HOME`, else as the system's list of users has it; `None` if neither says.
+/// Returns the user's home directory: `$HOME`, or else the entry in the system's list of users; `None` without either.
 pub fn home() -> Option<String> {
     home_of(std::env::var("HOME").ok(), || {
         User::from_uid(getuid())
@@ -53,37 +53,40 @@ pub fn home() -> Option<String> {
     })
 }
 
-fn home_of(told: Option<String>, listed: impl FnOnce() -> Option<String>) -> Option<String> {
+fn home_of(variable: Option<String>, listed: impl FnOnce() -> Option<String>) -> Option<String> {
     let is_some = |home: &String| !home.is_empty();
-    told.filter(is_some).or_else(|| listed().filter(is_some))
+    variable
+        .filter(is_some)
+        .or_else(|| listed().filter(is_some))
 }
 
-/// A path as processes with other working directories understand it; the same path where this one has no working directory any more.
+/// Returns an absolute path, for processes with other working directories. Returns the path unchanged if this process's working directory no longer
+/// exists.
 pub fn make_absolute(path: Utf8PathBuf) -> Utf8PathBuf {
     camino::absolute_utf8(&path).unwrap_or(path)
 }
 
-/// [`expand_below`] for a path that is not relative to a file.
+/// Like [`expand_below`], for a path that is not relative to a file.
 pub fn expand(written: &str) -> Utf8PathBuf {
     expand_below(Utf8Path::new(""), written)
 }
 
-/// Directory of files that cvc can make again: `$XDG_CACHE_HOME/cvc` or `~/.cache/cvc`.
+/// Returns the directory of files that cvc can generate again: `$XDG_CACHE_HOME/cvc` or `~/.cache/cvc`.
 pub fn cache() -> Utf8PathBuf {
     base("XDG_CACHE_HOME", "~/.cache")
 }
 
-/// Directory of files that only people may change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
+/// Returns the directory of files that only users change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
 pub fn config() -> Utf8PathBuf {
     base("XDG_CONFIG_HOME", "~/.config")
 }
 
-/// Directory of what cvc remembers between calls: `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
+/// Returns the directory of state that is kept between calls: `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
 pub fn state() -> Utf8PathBuf {
     base("XDG_STATE_HOME", "~/.local/state")
 }
 
-/// cvc's directory in a base directory of the XDG specification.
+/// Returns cvc's directory in a base directory of the XDG specification.
 fn base(variable: &str, default: &str) -> Utf8PathBuf {
     match std::env::var(variable) {
         Ok(dir) if !dir.is_empty() => Utf8PathBuf::from(dir),
@@ -92,7 +95,7 @@ fn base(variable: &str, default: &str) -> Utf8PathBuf {
     .join("cvc")
 }
 
-/// Name of this machine; `None` if it has none that is text.
+/// Returns the name of this machine; `None` if the name is not text.
 pub fn host_name() -> Option<String> {
     cvc_os::host_name()
 }
@@ -103,24 +106,24 @@ pub enum PathError {
     /// A variable is empty or not set.
     #[error("`{written}` needs ${variable}, which is not set")]
     NotSet {
-        /// The path as it is written.
+        /// The path as written.
         written: String,
         /// The variable.
         variable: String,
     },
-    /// `${NAME`.
+    /// `${NAME` without the closing brace.
     #[error("`{0}` has a `${{` without its `}}`")]
     Unclosed(String),
-    /// `$` and no name.
+    /// `$` without a name.
     #[error("`{0}` has a `$` without a name")]
     NoName(String),
 }
 
-/// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign
+/// Resolves `~`, `$NAME` and `${NAME}` with the variables that `env` returns; a relative path is relative to `base`, the directory of the campaign
 /// file.
 ///
 /// # Errors
-/// Names the variable that is not set, as a fragment for a message.
+/// A variable is not set or written incorrectly.
 pub fn expand_path(
     written: &str,
     base: &Path,
@@ -161,11 +164,11 @@ pub fn expand_path(
         rest = end;
     }
     out.push_str(rest);
-    // Joining an absolute path replaces the base.
+    // joining an absolute path replaces the base
     Ok(base.join(out))
 }
 
-/// The first executable of these names on PATH.
+/// Returns the first of these names that is an executable file in the directories of PATH.
 pub fn on_path(names: &[&str], path: &str) -> Option<Utf8PathBuf> {
     names.iter().find_map(|name| {
         path.split(':')
@@ -175,7 +178,7 @@ pub fn on_path(names: &[&str], path: &str) -> Option<Utf8PathBuf> {
     })
 }
 
-/// Whether this is a file that can be executed.
+/// Returns whether a path is an executable file.
 pub fn is_executable(path: &Utf8Path) -> bool {
     path.is_file()
         && nix::unistd::access(path.as_std_path(), nix::unistd::AccessFlags::X_OK).is_ok()
@@ -208,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn without_the_variable_home_is_what_the_list_of_users_says() {
+    fn without_the_variable_home_comes_from_the_list_of_users() {
         let some = |home: &str| Some(home.to_owned());
         assert_eq!(home_of(some("/a"), || some("/b")), some("/a"));
-        for told in [None, some("")] {
-            assert_eq!(home_of(told.clone(), || some("/b")), some("/b"));
-            assert_eq!(home_of(told.clone(), || some("")), None);
-            assert_eq!(home_of(told, || None), None);
+        for variable in [None, some("")] {
+            assert_eq!(home_of(variable.clone(), || some("/b")), some("/b"));
+            assert_eq!(home_of(variable.clone(), || some("")), None);
+            assert_eq!(home_of(variable, || None), None);
         }
     }
 
@@ -228,7 +231,7 @@ mod tests {
                 expand(written)
             );
         }
-        // this is a name like any other
+        // `~ada` is treated as an ordinary name
         assert_eq!(expand("~ada"), "/campaigns/~ada");
         assert_eq!(expand("$NOPE"), "/campaigns/$NOPE");
     }

@@ -11,60 +11,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-crate::checkpointers!(
-    define_kind,
-    #[doc = " What writes the checkpoints of a run."]
-    CheckpointerKind
-);
+pub use crate::checkpointer::CheckpointerKind;
 
-impl Default for CheckpointerKind {
-    fn default() -> Self {
-        Self::None
-    }
-}
-
-/// What distinguishes checkpointers outside `cvc-engine`: nothing else compares them with one another.
 impl CheckpointerKind {
-    /// Whether anything takes checkpoints of a run.
-    pub fn takes_checkpoints(self) -> bool {
-        match self {
-            Self::None => false,
-            Self::Application | Self::Dmtcp => true,
-        }
-    }
-
-    /// Whether cvc asks for each checkpoint of a run at its [`Moment`], with software that the site has to have. The program decides itself
-    /// when it writes its own.
-    pub fn is_driven(self) -> bool {
-        match self {
-            Self::None | Self::Application => false,
-            Self::Dmtcp => true,
-        }
-    }
-
-    /// Whether the program writes checkpoints of its own.
-    pub fn has_own_files(self) -> bool {
-        self.takes_checkpoints() && !self.is_driven()
-    }
-
-    /// Whether it can store its checkpoints compressed, as [`Compression`] says.
-    pub fn compresses(self) -> bool {
-        match self {
-            Self::None | Self::Application => false,
-            Self::Dmtcp => true,
-        }
-    }
-
-    /// Whether its checkpoints are images of processes, from which these are restarted where they were. A program that reads what it wrote
-    /// itself is started anew.
-    pub fn restarts_images(self) -> bool {
-        match self {
-            Self::None | Self::Application => false,
-            Self::Dmtcp => true,
-        }
-    }
-
-    /// Why runs cannot be traced by `tracer` with it, as far as that is known.
+    /// Returns why runs with this checkpointer cannot be traced by `tracer`; `None` if no reason is known.
     pub fn hazard_with(self, tracer: TracerKind) -> Option<&'static str> {
         match (self, tracer) {
             (Self::Dmtcp, TracerKind::Darshan) => Some(
@@ -73,10 +23,28 @@ impl CheckpointerKind {
             (Self::Dmtcp, TracerKind::DfTracer) => Some(
                 "DFTracer and DMTCP cannot run together: a process that DMTCP restarts with DFTracer in it hangs; trace with strace, or run DFTracer without checkpoints",
             ),
+            (Self::Dmtcp, TracerKind::MpiIo) => Some(
+                "the tracer of MPI-IO and DMTCP cannot run together: programs hang with both; trace with strace, or trace without checkpoints",
+            ),
             (Self::Dmtcp, TracerKind::None | TracerKind::Strace)
             | (Self::None | Self::Application, _) => None,
         }
     }
+}
+
+/// A program through which checkpoints are piped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compressor {
+    /// Name of the program.
+    pub program: &'static str,
+    /// Program that decompresses its output for a restart.
+    pub reader: &'static str,
+    /// Whether the program uses all cores of a node; if not, it uses one core for each process.
+    pub has_all_cores: bool,
+    /// Estimated rate at which one core compresses, MiB per second of output.
+    pub core_mib_s: f64,
+    /// Estimated ratio of uncompressed to compressed size. It is higher if the data contains more zeros.
+    pub ratio: f64,
 }
 
 /// How DMTCP stores images.
@@ -86,34 +54,46 @@ impl CheckpointerKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compression {
-    /// As they are.
+    /// Uncompressed.
     #[default]
     None,
     /// Piped through gzip.
     Gzip,
-    /// Piped through pigz, which compresses on all cores of a node and makes files that gzip reads.
+    /// Piped through pigz, a parallel gzip.
     Pigz,
 }
 
 impl Compression {
-    /// All of them, none first.
+    /// All values, starting with none.
     pub const ALL: [Self; 3] = [Self::None, Self::Gzip, Self::Pigz];
 
-    /// Cores of a node with `load` processes that are busy while images are written: one for each process, or all of them.
+    /// Returns the number of cores of a node with `load` processes that are busy while images are written: one for each process, or all cores.
     pub fn busy_cores(self, load: u32, cores: u32) -> u32 {
-        match self {
-            Self::None | Self::Gzip => load.min(cores),
-            Self::Pigz => cores,
+        match self.compressor() {
+            Some(of) if of.has_all_cores => cores,
+            _ => load.min(cores),
         }
     }
 
-    /// The program that images are piped through; `None` if they are stored as they are.
-    pub fn program(self) -> Option<&'static str> {
+    /// Returns the program that images are piped through; `None` if they are stored uncompressed.
+    pub fn compressor(self) -> Option<Compressor> {
+        let of = |program, has_all_cores| Compressor {
+            program,
+            reader: "gzip",
+            has_all_cores,
+            core_mib_s: 40.0,
+            ratio: 3.0,
+        };
         match self {
             Self::None => None,
-            Self::Gzip => Some("gzip"),
-            Self::Pigz => Some("pigz"),
+            Self::Gzip => Some(of("gzip", false)),
+            Self::Pigz => Some(of("pigz", true)),
         }
+    }
+
+    /// Returns the name of the program that images are piped through; `None` if they are stored uncompressed.
+    pub fn program(self) -> Option<&'static str> {
+        self.compressor().map(|of| of.program)
     }
 }
 
@@ -138,28 +118,28 @@ impl FromStr for Compression {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// At these seconds after the program began to compute; rising, not empty.
+    /// At these times, seconds after the program began to compute; ascending, not empty.
     AtS(Vec<f64>),
-    /// After this step of the program, counted from 1, as its output tells; step 1 of a program that does not tell is its first output.
+    /// After this step of the program, from 1, as its output shows. For a program without steps, step 1 is its first output.
     AfterStep(u64),
-    /// After the first step, and then the program is killed: sizes in minutes instead of hours.
+    /// After the first step; the program is then killed. Measures sizes within minutes instead of hours.
     #[serde(rename = "size-only")]
     SizeOnly,
-    /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
+    /// Like size-only, but after this step, for programs that allocate memory later, for example for buffers of their first output.
     SizeOnlyAfterStep(u64),
-    /// Again and again. A program that ends before the last has fewer.
+    /// Periodically. A program that ends before the last checkpoint has fewer.
     Series {
-        /// Seconds between them; the first is so long after the program began to compute.
+        /// Interval, seconds; the first checkpoint is one interval after the program began to compute.
         every_s: f64,
-        /// How many, 2 or more.
+        /// Number of checkpoints, at least 2.
         count: u32,
-        /// Whether what differs between them is measured, as it is by default.
+        /// Whether differences between the checkpoints are measured; true by default.
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         compare: bool,
     },
 }
 
-/// What tables add to a series that is not compared.
+/// Suffix in tables for an uncompared series.
 const NOT_COMPARED: &str = ", not compared";
 
 fn yes() -> bool {
@@ -175,7 +155,7 @@ fn is_true(value: &bool) -> bool {
 }
 
 impl fmt::Display for Moment {
-    /// As tables show it: `at 5 s`, `after step 1`, `size-only`, `every 60 s, 8 times`.
+    /// Formats the moment as in tables: `at 5 s`, `after step 1`, `size-only`, `every 60 s, 8 times`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtS(seconds) => {
@@ -200,7 +180,7 @@ impl fmt::Display for Moment {
 impl FromStr for Moment {
     type Err = UnknownWord;
 
-    /// Reads what tables show.
+    /// Parses the form that tables show.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let step = |text: &str| text.parse().map_err(|_| UnknownWord);
         if text == "size-only" {
@@ -237,7 +217,7 @@ impl FromStr for Moment {
 }
 
 impl Moment {
-    /// Whether the program is killed after its checkpoint, for good.
+    /// Returns whether the program is killed after its checkpoint, and not restarted.
     pub fn kills(&self) -> bool {
         match self {
             Self::SizeOnly | Self::SizeOnlyAfterStep(_) => true,
@@ -245,12 +225,21 @@ impl Moment {
         }
     }
 
-    /// Whether checkpoints come again and again.
+    /// Returns the number of checkpoints, if the program does not end before the last one.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::AtS(seconds) => u32::try_from(seconds.len()).unwrap_or(u32::MAX),
+            Self::Series { count, .. } => *count,
+            Self::AfterStep(_) | Self::SizeOnly | Self::SizeOnlyAfterStep(_) => 1,
+        }
+    }
+
+    /// Returns whether checkpoints are taken periodically.
     pub fn is_series(&self) -> bool {
         matches!(self, Self::Series { .. })
     }
 
-    /// Whether what differs between its checkpoints is measured.
+    /// Returns whether differences between its checkpoints are measured.
     pub fn is_compared(&self) -> bool {
         matches!(self, Self::Series { compare: true, .. })
     }
@@ -268,7 +257,7 @@ impl Default for TracerKind {
     }
 }
 
-/// The value of a free, user-defined factor. It is available in command templates as `{{user.NAME}}`.
+/// Value of a free factor, for templates as `{{user.NAME}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -297,21 +286,22 @@ impl fmt::Display for UserValue {
 text_values!(CheckpointerKind, Compression);
 optional_text_values!(Moment, TracerKind);
 
-/// What a checkpointer must do for a factor to say something of a point; of several the first is the weakest.
+/// The ability that a factor requires of a point's checkpointer. If the checkpointer lacks it, the factor does not apply to the point. From the
+/// weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
-    /// Nothing: it says something of every point.
+    /// No ability: the factor applies to every point.
     Nothing,
-    /// Take checkpoints.
+    /// Taking checkpoints.
     Checkpoints,
-    /// Take them when cvc asks for them.
+    /// Taking checkpoints when cvc requests them.
     DrivenCheckpoints,
-    /// Store them compressed if that is wanted.
+    /// Compressing checkpoints on request.
     Compression,
 }
 
 impl Needs {
-    /// Whether a checkpointer does it.
+    /// Returns whether a checkpointer has the ability.
     pub fn are_met_by(self, checkpointer: CheckpointerKind) -> bool {
         match self {
             Self::Nothing => true,
@@ -321,7 +311,7 @@ impl Needs {
         }
     }
 
-    /// What is missing without it, for people.
+    /// Describes the ability, for messages that a checkpointer lacks it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Nothing => "anything",
@@ -331,38 +321,38 @@ impl Needs {
     }
 }
 
-/// Where the value of a factor enters the identifier of a point.
+/// How the value of a factor enters the identifier of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DigestPart {
-    /// With the values of the point.
+    /// Together with the values of the point.
     Point,
-    /// The same, unless it is the neutral one: identifiers are older than the factor.
+    /// Like [`Self::Point`], but a neutral value is omitted: the factor was added later, and identifiers of earlier points must not change.
     PointUnlessNeutral,
-    /// With the digest of the settings.
+    /// As part of the digest of the settings.
     Settings,
 }
 
-/// What is told of a built-in factor.
+/// Facts about a built-in factor.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorInfo {
-    /// Its name in files and tables.
+    /// Name of the factor in files and tables.
     pub name: &'static str,
-    /// Its heading in reports.
+    /// Heading of the factor in reports.
     pub heading: &'static str,
-    /// What it is, and what holds without it: the text of the JSON Schema.
+    /// Description of the factor and its default: the text in the JSON Schema.
     pub about: &'static str,
-    /// What a checkpointer must do for it to say something of a point.
+    /// The ability that the factor requires of a point's checkpointer.
     pub needs: Needs,
-    /// Where it enters identifiers.
+    /// How the factor's value enters the identifier of a point.
     pub digest: DigestPart,
 }
 
 /// The column of a factor in the index.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its values.
     pub of: ColumnType,
 }
 
@@ -372,8 +362,8 @@ macro_rules! define_point {
             $(#[doc = $place_doc:literal])+
             $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also {
                 $(#[doc = $also_doc:literal])+
-                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal
-            })?;
+                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal, digest $also_digest:ident
+            })*;
         )* }
         settings { $(
             $(#[doc = $doc:literal])+
@@ -387,7 +377,7 @@ macro_rules! define_point {
             }
         )* }
     )*) => {
-        /// One combination of factor values, every default filled in. By default each has its neutral level.
+        /// One combination of factor values, with defaults filled in. The default of each factor is its neutral level.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         pub struct Point {
             $(
@@ -402,15 +392,15 @@ macro_rules! define_point {
         /// A built-in factor.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum FactorId {
-            $($($(#[doc = $place_doc])+ $Place, $($(#[doc = $also_doc])+ $Also,)?)* $($(#[doc = $doc])+ $Name,)*)*
+            $($($(#[doc = $place_doc])+ $Place, $($(#[doc = $also_doc])+ $Also,)*)* $($(#[doc = $doc])+ $Name,)*)*
         }
 
         impl FactorId {
-            /// Returns its name in files and tables.
+            /// Returns the name of the factor in files and tables.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(
-                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)?)*
+                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)*)*
                         $(Self::$Name => stringify!($name),)*
                     )*
                 }
@@ -418,12 +408,12 @@ macro_rules! define_point {
         }
 
         impl Point {
-            /// The names of the factors that every point has, in the order of tables.
+            /// Names of the factors that every point has, in the order of tables.
             pub const FACTORS: &'static [&'static str] = &[
-                $($(stringify!($place), $(stringify!($also),)?)* $(stringify!($name),)*)*
+                $($(stringify!($place), $(stringify!($also),)*)* $(stringify!($name),)*)*
             ];
 
-            /// The same factors, with what is told of them.
+            /// Facts about these factors, in the same order.
             pub const FACTOR_INFO: &'static [FactorInfo] = &[
                 $(
                     $(
@@ -433,8 +423,8 @@ macro_rules! define_point {
                         },
                         $(FactorInfo {
                             name: stringify!($also), heading: $also_heading, about: concat!($($also_doc),+),
-                            needs: Needs::Nothing, digest: DigestPart::Point,
-                        },)?
+                            needs: Needs::Nothing, digest: DigestPart::$also_digest,
+                        },)*
                     )*
                     $(FactorInfo {
                         name: stringify!($name), heading: $heading, about: concat!($($doc),+),
@@ -443,7 +433,7 @@ macro_rules! define_point {
                 )*
             ];
 
-            /// The columns that the index has for factors; what follows from a mapping is not among them.
+            /// The columns of the index that contain factors. The factors that follow from the mapping have no columns here.
             pub const COLUMNS: &'static [FactorColumn] = &[
                 $(
                     $(FactorColumn { name: stringify!($place), of: <$place_type as FactorValue>::COLUMN },)*
@@ -451,15 +441,15 @@ macro_rules! define_point {
                 )*
             ];
 
-            /// The values in [`Self::COLUMNS`].
+            /// Returns the values of this point for the columns in [`Self::COLUMNS`].
             pub fn to_columns(&self) -> Vec<ColumnValue> {
                 vec![$($(self.$place.to_column(),)* $(self.$name.to_column(),)*)*]
             }
 
-            /// Reads the columns of a point, without its free factors; `read` gets the name of each.
+            /// Reads the columns of a point, without its free factors. `read` is called with the name of each column.
             ///
             /// # Errors
-            /// When `read` fails, or with `unknown` of the name where a column does not hold what [`Self::to_columns`] writes.
+            /// An error of `read`; or the result of `unknown` for a column that does not have the form of [`Self::to_columns`].
             pub fn from_columns<E>(
                 mut read: impl FnMut(&'static str) -> Result<ColumnValue, E>,
                 unknown: impl Fn(&'static str) -> E,
@@ -473,14 +463,14 @@ macro_rules! define_point {
                 })
             }
 
-            /// The value of a factor as a table shows it; of one of [`Self::FACTORS`], or of a user-defined one. `None` for any other name, and
-            /// for a factor that says nothing of this point (the moment of one without DMTCP).
+            /// Returns the value of a factor as tables show it. The factor is one of [`Self::FACTORS`] or a free one. `None` for any other name, and
+            /// for a factor that does not apply to this point (for example the moment without DMTCP).
             pub fn factor(&self, name: &str) -> Option<String> {
                 match name {
                     $(
                         $(
                             stringify!($place) => self.$place.text(),
-                            $(stringify!($also) => Some(self.$also().to_string()),)?
+                            $(stringify!($also) => Option::<$also_type>::from(self.$also()).map(|of| of.to_string()),)*
                         )*
                         $(stringify!($name) => self.$name.text(),)*
                     )*
@@ -493,13 +483,18 @@ macro_rules! define_point {
 crate::factors!(define_point);
 
 impl Point {
-    /// Processes in all.
+    /// Returns the total number of processes.
     pub fn processes(&self) -> u32 {
         self.mapping.processes()
     }
 
-    /// The names of the factors that tables of these points have: all but those that are newer than identifiers and neutral in each, so that
-    /// old campaigns are shown as they were.
+    /// Returns the number of threads of each process, if the mapping has it.
+    pub fn threads(&self) -> Option<u32> {
+        self.mapping.threads()
+    }
+
+    /// Returns the names of the factors to show in tables of these points. A factor that was added after the first version
+    /// ([`DigestPart::PointUnlessNeutral`]) is omitted if it is neutral in all points, so that tables of old campaigns do not change.
     pub fn shown_factors<'a>(points: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static str> {
         let neutral = Self::default();
         let is_used = |name: &str| {
@@ -513,37 +508,50 @@ impl Point {
         shown.map(|info| info.name).collect()
     }
 
-    /// Whether a factor is at its neutral level: that of a campaign that does not name it.
+    /// Returns whether a factor has its neutral level, the level in campaigns that do not name the factor.
     pub fn is_neutral(&self, name: &str) -> bool {
         self.factor(name) == Self::default().factor(name)
     }
 
-    /// The point in a few words: `npb-bt.A 1Nx4P mpich-ch3`.
+    /// Returns a short description of the point: `npb-bt.A 1Nx4P mpich-ch3`.
     pub fn label(&self) -> String {
         format!("{}.{} {} {}", self.app, self.class, self.mapping, self.mpi)
     }
 }
 
-/// First run(s) whose results are kept apart, or a counted one.
+/// The kind and number of a run of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repeat {
-    /// Runs first, never enters statistics; numbered from 1.
+    /// A run that precedes the counted runs and is excluded from statistics; numbered from 1.
     Warmup(u32),
-    /// Counted; numbered from 1.
+    /// A counted run; numbered from 1.
     Measured(u32),
+}
+
+/// Formats as `repeat 2` or `warm-up 1`.
+impl fmt::Display for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&match self {
+            Self::Warmup(n) => format!("warm-up {n}"),
+            Self::Measured(n) => format!("repeat {n}"),
+        })
+    }
 }
 
 /// A point of a plan with its identifier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPoint {
-    /// Digest of the point and of everything that affects its results.
+    /// Digest of the point and of everything else that its results depend on.
     pub id: PointId,
     /// The factor values.
     pub point: Point,
-    /// Whether it was added to tell the memory of libraries from that of programs.
+    /// Whether the point was added to separate the memory of libraries from the memory of programs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub baseline: bool,
+    /// Reason why its runs are expected to fail; `None` if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_failure: Option<String>,
 }
 
 /// A point that does not run.
@@ -551,29 +559,29 @@ pub struct PlannedPoint {
 pub struct Excluded {
     /// The factor values.
     pub point: Point,
-    /// Who excludes it.
+    /// What excludes the point.
     pub by: ExcludedBy,
-    /// Why.
+    /// Reason for the exclusion.
     pub reason: Reason,
 }
 
-/// Why a point does not run. In files it is its text.
+/// Reason why a point does not run; stored as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum Reason {
-    /// A point that differs in nothing else stands for it, because these factors have no effect.
+    /// The point differs from another one only in these factors, which have no effect. Only the other point runs.
     NoEffect {
-        /// Names of the factors.
+        /// Names of the factors without effect.
         factors: Vec<String>,
-        /// What they have no effect without.
+        /// The ability that the point's checkpointer lacks, so that the factors have no effect.
         without: Needs,
     },
-    /// Anything else, in words.
+    /// Any other reason, as text.
     Text(String),
 }
 
 impl Reason {
-    /// Returns why a factor has no effect, without what stands for the point.
+    /// Returns why the factors have no effect, without naming the other point that runs.
     pub fn cause(&self) -> String {
         match self {
             Self::NoEffect { factors, without } => {
@@ -590,13 +598,13 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause())?;
         match self {
-            Self::NoEffect { .. } => f.write_str("; see the point that differs in nothing else"),
+            Self::NoEffect { .. } => f.write_str("; see the otherwise equal point"),
             Self::Text(_) => Ok(()),
         }
     }
 }
 
-/// By the text: that is all that a plan which was read has.
+/// Compares the texts, because a plan that is read from a file has only these.
 impl PartialEq for Reason {
     fn eq(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
@@ -615,21 +623,22 @@ impl From<String> for Reason {
     }
 }
 
-/// Who excludes a point.
+/// What excludes a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExcludedBy {
     /// An `[[exclude]]` rule of the campaign.
     Rule,
-    /// The application: process count, workload.
+    /// The application: its process counts, its workloads.
     Application,
-    /// The combination makes no sense (more aggregators than processes, compression without DMTCP, processes against mapping).
+    /// The combination makes no sense (more aggregators than processes, compression without DMTCP, a number of processes that contradicts the
+    /// mapping).
     Combination,
     /// A known hazard (Darshan with DMTCP 4.2).
     Hazard,
     /// The site: too few nodes.
     Site,
-    /// Something is not installed; found when the site was asked, so not part of the plan file.
+    /// Missing software. It is found when the site is queried, so it is not in the plan file.
     Missing,
 }
 

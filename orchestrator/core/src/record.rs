@@ -1,4 +1,4 @@
-//! Records: the typed facts of a run. A measured value is never of the same type as a predicted or printed one.
+//! Records: typed facts about a run. Measured values have another type than predicted or printed ones.
 
 use crate::ids::RunId;
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,23 @@ use std::collections::BTreeMap;
 pub enum Source {
     /// Printed by the application.
     ApplicationOutput,
-    /// cvc's own clock.
+    /// Measured by cvc's own clock.
     Clock,
-    /// The checkpointer's event log.
+    /// Read from the checkpointer's event log.
     CheckpointerLog,
     /// Read from a checkpoint image.
     Image,
     /// Size of a file on disk.
     FileSize,
-    /// A tracer.
+    /// Read from a trace.
     Trace,
     /// The kernel's accounting of the processes (getrusage, /proc).
     Kernel,
-    /// cvc's own clock, times a price.
+    /// A file system's counters of its clients.
+    FileSystem,
+    /// Time by cvc's own clock, multiplied by a price.
     Price,
-    /// Measured by somebody else, in a table that was imported.
+    /// Measured elsewhere, in an imported table.
     Imported,
 }
 
@@ -33,20 +35,20 @@ pub use crate::measured::{Unit, names};
 /// One measured fact of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The run it belongs to.
+    /// The run.
     pub run: RunId,
-    /// What was measured: one of [`names`], or a figure of merit of the application.
+    /// Name of the quantity: one of [`names`], or a figure of merit of the application.
     pub name: String,
     /// The value, in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: Unit,
     /// How it was obtained.
     pub source: Source,
-    /// From which file of the run's directory, relative to it.
+    /// Source file, relative to the run's directory.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub artefact: Option<String>,
-    /// What distinguishes it from others of the same name: ckpt, rank, zone, kind, image, role, rule.
+    /// Labels that distinguish the record from others with the same name: ckpt, rank, zone, kind, image, role, rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub labels: BTreeMap<String, String>,
 }

@@ -1,14 +1,14 @@
-//! The registries of what can be exchanged: MPI families, tracers, checkpointers. A line here makes both the value of the campaign file and
-//! the way from it to the member in `cvc-engine`, so that neither can be forgotten.
+//! Registries of exchangeable parts: MPI families, tracers, checkpointers. One line defines both the value in campaign files and its implementation
+//! in `cvc-engine`, so that neither can be forgotten.
 //!
-//! Each registry is a macro that calls another one with its lines: `VALUE "word in campaign files" => module::Type`.
+//! Each registry is a macro that calls another macro with its lines: `VALUE "word in campaign files" => module::Type`.
 
 /// The families of MPI libraries: files in `engine/src/mpi/` that implement `Launcher`.
 #[macro_export]
 macro_rules! mpi_families {
     ($with:ident $(, $($head:tt)*)?) => {
         $with! { $($($head)*;)?
-            /// MPICH and its descendants, with the Hydra launcher.
+            /// MPICH and derivatives, with the Hydra launcher.
             Mpich "mpich" => mpich::Mpich,
             /// Open MPI.
             OpenMpi "openmpi" => openmpi::OpenMpi,
@@ -21,7 +21,7 @@ macro_rules! mpi_families {
 macro_rules! tracers {
     ($with:ident $(, $($head:tt)*)?) => {
         $with! { $($($head)*;)?
-            /// Nothing is traced.
+            /// No tracing.
             None "none" => none::NoTracer,
             /// System calls, by strace.
             Strace "strace" => strace::Strace,
@@ -29,6 +29,8 @@ macro_rules! tracers {
             Darshan "darshan" => darshan::Darshan,
             /// Calls of the C library, by DFTracer.
             DfTracer "dftracer" => dftracer::DfTracer,
+            /// Calls of MPI-IO and the communication between them, by cvc's own library.
+            MpiIo "mpi-io" => mpi_io::MpiIo,
         }
     };
 }
@@ -48,7 +50,7 @@ macro_rules! checkpointers {
     };
 }
 
-/// Defines the type of a registry's values in campaign files.
+/// Defines the type of the values that a registry has in campaign files.
 macro_rules! define_kind {
     ($(#[$about:meta])* $kind:ident; $($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
         $(#[$about])*
@@ -59,10 +61,10 @@ macro_rules! define_kind {
         }
 
         impl $kind {
-            /// All of them, in the order of the registry.
+            /// All values, in the order of the registry.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Returns its word in campaign files.
+            /// Returns the word in campaign files.
             pub fn word(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+

@@ -1,11 +1,11 @@
-//! A page, a table or a drawing that cannot be made.
+//! Errors of rendering a page, a table or a drawing.
 
-/// Something that could not be rendered: a bug in cvc or its templates.
+/// The error that something could not be rendered, because of a bug in cvc or its templates.
 #[derive(Debug, thiserror::Error)]
 #[error("internal error (please report): cannot render {what}: {detail}")]
 pub struct RenderError {
-    /// Which part.
+    /// The part that could not be rendered.
     pub what: String,
-    /// What went wrong.
+    /// The problem.
     pub detail: String,
 }

@@ -1,27 +1,27 @@
-//! The user's request to stop a campaign that is running.
+//! The user's request to stop a running campaign.
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// A request of the user to a running campaign.
+/// What the user requests from a running campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopRequest {
-    /// Go on.
+    /// Continue.
     GoOn,
-    /// The session's time is over: finish the run under way, then stop. It ends as it would have ended otherwise.
+    /// The session's time is over: finish the active run, then stop. The run was not affected by the cause of this request.
     TimeOver,
-    /// Finish the run under way, then stop. What asked for it, as a shutdown does, may have ended the run itself.
+    /// Finish the active run, then stop. The cause of the request, for example a shutdown, may also have ended the run.
     Finish,
-    /// Stop at once.
+    /// Stop immediately.
     StopNow,
 }
 
-/// Receives the request.
+/// Receiver of the user's requests.
 pub type StopSignal = watch::Receiver<StopRequest>;
 
-/// Waits until the user asks to stop at once.
+/// Waits until the user requests an immediate stop.
 pub async fn stop_now(stop_signal: &mut StopSignal) {
-    // the sender lives as long as the program; without it no request can come
+    // the sender exists until the program ends; without it no request can arrive
     if stop_signal
         .wait_for(|w| *w == StopRequest::StopNow)
         .await
@@ -31,8 +31,8 @@ pub async fn stop_now(stop_signal: &mut StopSignal) {
     }
 }
 
-/// Passes requests on to any number of receivers. Each has a channel of its own, so that they hear of a request in the order in which they
-/// subscribed: those of one channel would hear of it in any order.
+/// Passes requests on to any number of receivers. Each receiver has its own channel, so that receivers get a request in the order in which they
+/// subscribed; with one common channel the order would be arbitrary.
 #[derive(Debug)]
 pub struct StopRequests(Mutex<(StopRequest, Vec<watch::Sender<StopRequest>>)>);
 
@@ -43,7 +43,7 @@ impl Default for StopRequests {
 }
 
 impl StopRequests {
-    /// Returns a receiver of this and of later requests.
+    /// Returns a receiver of the current request and of later ones.
     pub fn subscribe(&self) -> StopSignal {
         let (now, senders) = &mut *self.0.lock();
         senders.retain(|sender| !sender.is_closed());
@@ -52,12 +52,12 @@ impl StopRequests {
         receiver
     }
 
-    /// Returns the request of now.
+    /// Returns the current request.
     pub fn now(&self) -> StopRequest {
         self.0.lock().0
     }
 
-    /// Passes a request on, unless it asks for less than the one before.
+    /// Passes a request on, unless it is weaker than the current one.
     pub fn request(&self, request: StopRequest) {
         let (now, senders) = &mut *self.0.lock();
         if request > *now {

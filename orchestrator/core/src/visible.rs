@@ -1,4 +1,5 @@
-//! Text from outside (programs, other machines, names of files) as a terminal may get it: with the characters that would steer it written out.
+//! Escapes text from outside (programs, other machines, file names) for terminals: characters that would control a terminal are replaced by visible
+//! forms.
 
 use std::{
     borrow::Cow,
@@ -6,28 +7,28 @@ use std::{
     io::{self, Write},
 };
 
-/// How a character that steers a terminal is written out.
+/// The form of an escaped character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For people: `\u{1b}`.
+    /// For text: `\u{1b}`.
     Text,
-    /// In JSON, which has such characters within strings only: `\u001b`. What reads it gets the same text.
+    /// For JSON, where such characters occur only in strings: `\u001b`. JSON readers get the original text.
     Json,
 }
 
-/// Whether a character steers a terminal, or turns the order of what follows round: control characters except line feed and tab, DEL, those of
-/// ISO 6429's set C1, and Unicode's embeddings, overrides and isolates of directions.
+/// Returns whether a character controls a terminal or changes the direction of the following text: control characters except line feed and tab, DEL,
+/// the C1 set of ISO 6429, and Unicode's directional embeddings, overrides and isolates.
 fn steers(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t'))
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text with what would steer a terminal written out.
+/// Returns a text with escapes for characters that would control a terminal.
 pub fn visible(text: &str) -> Cow<'_, str> {
     in_form(text, Form::Text)
 }
 
-/// The same for the text of a JSON document, which stays one.
+/// Like [`visible`], for the text of a JSON document, which stays valid.
 pub fn visible_json(text: &str) -> Cow<'_, str> {
     in_form(text, Form::Json)
 }
@@ -40,7 +41,7 @@ fn in_form(text: &str, form: Form) -> Cow<'_, str> {
     for c in text[first..].chars() {
         match form {
             _ if !steers(c) => out.push(c),
-            // a String takes everything
+            // writing to a String cannot fail
             Form::Text => drop(write!(out, "{}", c.escape_unicode())),
             Form::Json => drop(write!(out, "\\u{:04x}", u32::from(c))),
         }
@@ -48,7 +49,8 @@ fn in_form(text: &str, form: Form) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same for text that another part of this program has coloured for a terminal: colours and weights (`ESC [ 1 ; 31 m`) stay.
+/// Like [`visible`], for text that this program has already coloured for a terminal: escape sequences for colours and weights (`ESC [ 1 ; 31 m`)
+/// stay.
 pub fn visible_styled(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -65,7 +67,7 @@ pub fn visible_styled(text: &str) -> String {
     out
 }
 
-/// The length of the sequence with which a text begins, if it only sets a weight or a colour: nothing that hides text.
+/// Returns the length in bytes of the escape sequence at the beginning of a text; `None` unless it only sets weights or colours and hides no text.
 fn style_length(text: &str) -> Option<usize> {
     let (parameters, _) = text.strip_prefix("\u{1b}[")?.split_once('m')?;
     let is_known = |p: &str| {
@@ -78,17 +80,17 @@ fn style_length(text: &str) -> Option<usize> {
         .then_some("\u{1b}[".len() + parameters.len() + "m".len())
 }
 
-/// Writes text with what would steer a terminal written out, so that no caller can forget it. Bytes that are no text are written out too.
+/// A writer that escapes characters that would control a terminal, so that no caller can forget it. Bytes that are not text are escaped, too.
 #[derive(Debug)]
 pub struct Visible<W> {
     to: W,
     form: Form,
-    /// The beginning of a character whose end was not written yet.
+    /// The first bytes of a character whose other bytes have not been written yet.
     begun: Vec<u8>,
 }
 
 impl<W> Visible<W> {
-    /// Writes to `to`, in this form.
+    /// Creates a writer that writes to `to` in this form.
     pub const fn new(to: W, form: Form) -> Self {
         Self {
             to,
@@ -112,7 +114,7 @@ impl<W: Write> Write for Visible<W> {
             self.to
                 .write_all(in_form(chunk.valid(), self.form).as_bytes())?;
             let is_last = chunks.peek().is_none();
-            // no text yet, and perhaps text with what comes
+            // incomplete, but may become text together with the next bytes
             if is_last
                 && std::str::from_utf8(chunk.invalid())
                     .is_err_and(|error| error.error_len().is_none())
@@ -138,13 +140,13 @@ fn write_raw(to: &mut impl Write, bytes: &[u8], form: Form) -> io::Result<()> {
     })
 }
 
-/// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
+/// Characters at the beginning of a text that make spreadsheets interpret it as a formula. Some spreadsheets accept full-width forms, too.
 const BEGINS_FORMULA: [char; 11] = [
     '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
 ];
 
-/// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
-/// others. A number is none, whatever its sign.
+/// Returns a field of a table. If a spreadsheet would interpret the field as a formula, an apostrophe is put before it: texts may come from programs,
+/// campaign files and descriptors of other people. Numbers with a sign stay unchanged.
 pub fn inert(field: &str) -> Cow<'_, str> {
     if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() {
         Cow::Owned(format!("'{field}"))
@@ -157,11 +159,11 @@ pub fn inert(field: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// A title, a cleared screen, a copied text, a bell, an overwritten line, a deleted character, a C1 sequence, turned text.
+    /// Sets a title, clears the screen, copies text, rings the bell, overwrites a line, deletes a character, has a C1 sequence, and reverses text.
     const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}]52;c;eA==\u{1b}\\ bad\rgood \u{7f}\u{9b}31m\u{202e}txt\u{2069}";
 
     #[test]
-    fn what_steers_a_terminal_is_written_out_and_other_text_stays() {
+    fn control_characters_are_written_out_and_other_text_stays() {
         assert_eq!(
             visible("plain\ttext\n\u{e9} \u{2500} \u{6f22}"),
             "plain\ttext\n\u{e9} \u{2500} \u{6f22}"

@@ -1,12 +1,12 @@
-//! Words of a line as a POSIX shell splits them: quotes and backslashes, and nothing else.
+//! Splits a line into words as a POSIX shell does, with quotes and backslashes only.
 
-/// Why a line has no words.
+/// Why a line cannot be split into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordsProblem {
-    /// A backslash with nothing behind it.
+    /// The line ends with a backslash.
     #[error("the line ends with a backslash")]
     Backslash,
-    /// A quote without its end.
+    /// A quote is not closed.
     #[error("a quote is not closed")]
     Quote,
 }
@@ -14,7 +14,7 @@ pub enum WordsProblem {
 /// Splits a line into words.
 ///
 /// # Errors
-/// When a quote is not closed, or nothing follows a backslash.
+/// A quote is not closed, or nothing follows a backslash.
 pub fn split(line: &str) -> Result<Vec<String>, WordsProblem> {
     let mut all = Vec::new();
     let mut word: Option<String> = None;

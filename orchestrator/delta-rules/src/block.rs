@@ -1,23 +1,23 @@
-//! Blocks: how large they are, by what they are known again, and what is done to them before they are compressed.
+//! Blocks: their size, their addressing, and their transform before compression.
 
 use crate::threshold::InvalidRule;
 use serde::{Deserialize, Serialize};
 
-/// A size of blocks: a power of two from 4 KiB to 1 MiB, bytes.
+/// Size of blocks, bytes: a power of two from 4 KiB to 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct BlockSize(u32);
 
 impl BlockSize {
-    /// A page, the size by default.
+    /// The default: 4 KiB, one page.
     pub const PAGE: Self = Self(4 << 10);
-    /// The largest.
+    /// The largest size: 1 MiB.
     pub const MAX: Self = Self(1 << 20);
 
-    /// Takes a number of bytes.
+    /// Creates a block size from a number of bytes.
     ///
     /// # Errors
-    /// [`InvalidRule::BlockSize`].
+    /// [`InvalidRule::BlockSize`] if the number is not a power of two in the valid range.
     pub fn new(bytes: u64) -> Result<Self, InvalidRule> {
         u32::try_from(bytes)
             .ok()
@@ -26,7 +26,7 @@ impl BlockSize {
             .ok_or(InvalidRule::BlockSize(bytes))
     }
 
-    /// Returns its bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         u64::from(self.0)
@@ -47,20 +47,20 @@ impl From<BlockSize> for u64 {
     }
 }
 
-/// By what a block is known again in another state.
+/// How blocks are matched between states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Addressing {
-    /// By their address in the process; of files that are no images, by their index
+    /// By address in the process; by index in files other than images
     #[default]
     Address,
-    /// By their index in the file, as in the published method
+    /// By index in the file, as in the published method
     Index,
 }
 
 impl Addressing {
-    /// Returns its name in files and options.
+    /// Returns the name used in files and options.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,22 +70,22 @@ impl Addressing {
     }
 }
 
-/// What is done to a block before it is compressed.
+/// Transform of a block before compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Transform {
-    /// Nothing
+    /// No transform
     #[default]
     None,
-    /// The first bytes of all words of eight bytes, then the second ones, and so on
+    /// First bytes of all eight-byte words, then second bytes, and so on
     Shuffle,
-    /// Exclusive or with the block that was there before
+    /// XOR with the base's block at the same place
     Xor,
 }
 
 impl Transform {
-    /// Returns its name in files and options.
+    /// Returns the name used in files and options.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

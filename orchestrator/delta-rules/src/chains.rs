@@ -1,24 +1,24 @@
-//! What is stored against what, state by state.
+//! Determines for each state of a series which state it is stored against.
 
 use crate::method::{Base, Decision, Method};
 
 /// How a state is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// The state against which it is stored, from 0; none: in full.
+    /// Index, from 0, of the state that it is stored against; `None`: it is stored in full.
     pub base: Option<usize>,
-    /// Whether later states are stored against it.
+    /// Whether later states are stored against this one.
     pub becomes_base: bool,
-    /// Files that restore it.
+    /// Number of files needed to restore it.
     pub files: u32,
 }
 
-/// The states of a series as a method stores them, each against an earlier one.
+/// The states of a series, stored by a method.
 #[derive(Clone, Debug)]
 pub struct Chains {
     method: Method,
     stored: Vec<Stored>,
-    /// The base of the moment.
+    /// Index of the current base.
     current: usize,
 }
 
@@ -33,7 +33,7 @@ impl Chains {
         }
     }
 
-    /// Adds the next state, of which `changed` returns the volume that changed since an earlier one.
+    /// Adds the next state. `changed` returns the volume of its changes since an earlier state, given by its index.
     pub fn add(&mut self, changed: impl Fn(usize) -> f64) -> Stored {
         let t = self.stored.len();
         let decision = match self.stored.get(self.current) {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::threshold::Threshold;
 
-    /// What 60 states are stored against, of which the volume grows with the distance.
+    /// Returns how a method stores 60 states; the volume of changes grows with the distance between states.
     fn of(method: Method) -> Vec<Stored> {
         let mut chains = Chains::new(method);
         (0..60_u32)
@@ -85,7 +85,7 @@ mod tests {
         };
         assert_eq!(bases(bytes(-1)), bases(Method::Incremental));
         assert_eq!(bases(bytes(i64::MAX)), bases(Method::Differential));
-        // the base moves with the first state that is more than 30 bytes beyond: 16 distances
+        // the base changes at the first state whose difference exceeds 30 bytes: a distance of 16 states
         let moved = of(bytes(30))
             .iter()
             .position(|s| s.becomes_base && s.base.is_some());

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A way to compress.
+/// Compression method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[cfg_attr(
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
-    /// Not at all
+    /// No compression
     None,
     /// DEFLATE, level 6
     Gzip,
@@ -24,10 +24,10 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// All of them.
+    /// All codecs.
     pub const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Zstd, Self::Lz4];
 
-    /// Returns its name in files, records and options.
+    /// Returns the name used in files, records and options.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! How states of a series are stored as deltas: methods, codecs, and what is stored against what. No file is read or written here: the engine,
-//! the models and the campaign file share these rules.
+//! Rules for storing the states of a series as deltas: methods, codecs and bases. This crate does no input or output; the engine, the models and
+//! the campaign file use the same rules.
 
 mod block;
 mod chains;

@@ -1,9 +1,10 @@
-//! Against which earlier state a state is stored.
+//! Methods of storing the states (checkpoints) of a series. A method decides for each state which earlier state it is stored against, that is, as
+//! changes since that state.
 
 use crate::threshold::{InvalidRule, Threshold};
 use serde::{Deserialize, Serialize};
 
-/// A method without its settings, as campaign files and options name it.
+/// Name of a method, without settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[cfg_attr(
@@ -15,18 +16,18 @@ use serde::{Deserialize, Serialize};
 pub enum MethodName {
     /// Each in full
     Full,
-    /// Each against the one before
+    /// Each as changes since the previous one
     Incremental,
-    /// Each against the first
+    /// Each as changes since the first
     Differential,
-    /// Each against a base, which moves when too much has changed since
+    /// Each as changes since a base, which moves after too many changes
     Adca,
-    /// As adca, with a limit for the files that a restore needs
+    /// As adca, with a limited number of files per restore
     Bounded,
 }
 
 impl MethodName {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 5] = [
         Self::Full,
         Self::Incremental,
@@ -35,7 +36,7 @@ impl MethodName {
         Self::Bounded,
     ];
 
-    /// Returns its name in files, records and options.
+    /// Returns the name used in files, records and options.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +48,7 @@ impl MethodName {
         }
     }
 
-    /// Returns the method with those of these settings that it has.
+    /// Returns the method with the settings that apply to it; other settings are ignored.
     #[must_use]
     pub fn with(self, threshold: Threshold, files: u32) -> Method {
         match self {
@@ -60,60 +61,60 @@ impl MethodName {
     }
 }
 
-/// How states of a series are stored.
+/// A method of storing the states of a series, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase")]
 pub enum Method {
-    /// Each in full.
+    /// Stores each state in full.
     Full,
-    /// Each against the one before.
+    /// Stores each state against the previous one.
     Incremental,
-    /// Each against the first.
+    /// Stores each state against the first one.
     Differential,
-    /// Each against a base, which moves when the difference to it exceeds the threshold.
+    /// Stores each state against a base, which changes when the difference from it exceeds the threshold.
     Adca {
-        /// When.
+        /// The threshold at which the base changes.
         threshold: Threshold,
     },
-    /// As ADCA, but at most `files` files restore a state: a base that would make the chain longer is stored against the first state.
+    /// As ADCA, with at most `files` files per restore: a new base that would make the chain longer is stored against the first state.
     Bounded {
-        /// When the base moves.
+        /// The threshold at which the base changes.
         threshold: Threshold,
-        /// Maximum number of files of a chain, 2 or more.
+        /// Maximum number of files in a chain, at least 2.
         files: u32,
     },
 }
 
-/// What a method decides for a state.
+/// The decision of a method for a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The state against which it is stored; none: in full.
+    /// The state that it is stored against; `None`: it is stored in full.
     pub against: Option<Base>,
-    /// Whether it becomes the base of the states after it.
+    /// Whether it becomes the base of later states.
     pub becomes_base: bool,
 }
 
 impl Decision {
-    /// That for the first state of a series.
+    /// The decision for the first state of a series.
     pub const FIRST: Self = Self {
         against: None,
         becomes_base: true,
     };
 }
 
-/// An earlier state of which the hashes are kept.
+/// An earlier state whose hashes are kept, so that a new state can be compared with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// The first.
+    /// The first state.
     First,
-    /// The base of the moment.
+    /// The current base.
     Current,
-    /// The one before.
+    /// The previous state.
     Previous,
 }
 
 impl Method {
-    /// Returns ADCA with a ratio as its threshold.
+    /// Returns ADCA with this ratio as the threshold.
     #[must_use]
     pub const fn adca(ratio: f64) -> Self {
         Self::Adca {
@@ -121,7 +122,7 @@ impl Method {
         }
     }
 
-    /// Returns ADCA with a ratio as its threshold, and at most `files` files to a restore.
+    /// Returns ADCA with this ratio as the threshold, and at most `files` files per restore.
     #[must_use]
     pub const fn bounded(ratio: f64, files: u32) -> Self {
         Self::Bounded {
@@ -130,10 +131,10 @@ impl Method {
         }
     }
 
-    /// Refuses settings that cannot be.
+    /// Returns the method if its settings are valid.
     ///
     /// # Errors
-    /// A threshold or a length of chains that is none.
+    /// The threshold, or the maximum length of chains, is invalid.
     pub fn check(self) -> Result<Self, InvalidRule> {
         if let Some(threshold) = self.threshold() {
             threshold.check()?;
@@ -144,7 +145,7 @@ impl Method {
         }
     }
 
-    /// Returns when its base moves, if it has one that does.
+    /// Returns the threshold at which the base changes; `None` if the method has none.
     #[must_use]
     pub fn threshold(self) -> Option<Threshold> {
         match self {
@@ -153,7 +154,7 @@ impl Method {
         }
     }
 
-    /// Returns the maximum number of files of a chain, if it bounds that.
+    /// Returns the maximum number of files in a chain; `None` if the method has no limit.
     #[must_use]
     pub fn files(self) -> Option<u32> {
         match self {
@@ -162,7 +163,7 @@ impl Method {
         }
     }
 
-    /// Returns the states that the next one may be stored against.
+    /// Returns the states that the next state may be stored against.
     #[must_use]
     pub fn bases(self) -> &'static [Base] {
         match self {
@@ -171,13 +172,13 @@ impl Method {
         }
     }
 
-    /// Returns whether it may store a state against the first one, whatever the base of the moment is.
+    /// Returns whether the method may store a state against the first state while the current base is another.
     #[must_use]
     pub fn returns_to_first(self) -> bool {
         matches!(self, Self::Differential | Self::Bounded { .. })
     }
 
-    /// Returns its name without settings.
+    /// Returns the name, without settings.
     #[must_use]
     pub fn name(self) -> MethodName {
         match self {
@@ -189,13 +190,13 @@ impl Method {
         }
     }
 
-    /// Returns its name in files and options.
+    /// Returns the name used in files and options.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.name().as_str()
     }
 
-    /// Describes it with its settings in a few words.
+    /// Describes the method with its settings, in a few words.
     #[must_use]
     pub fn describe(self) -> String {
         let ratio = self.threshold().and_then(Threshold::ratio);
@@ -209,8 +210,8 @@ impl Method {
         }
     }
 
-    /// Decides for a state after others, by what changed since the base of the moment and since the state before. `chain`: files that restore the
-    /// base of the moment.
+    /// Decides how to store a state that is not the first, from the volumes that changed since the current base and since the previous state.
+    /// `chain` is the number of files needed to restore the current base.
     #[must_use]
     pub fn decide(self, since_base: f64, since_previous: f64, chain: u32) -> Decision {
         let against = |base, becomes_base| Decision {
@@ -224,7 +225,8 @@ impl Method {
             Self::Full => Decision::FIRST,
             Self::Incremental => against(Base::Previous, true),
             Self::Differential => against(Base::First, false),
-            // the states after a base that moves need one file more; two files are enough for a base against the first, but states against it need a third
+            // after the base changes, each later state needs one file more than the new base. If the new base is stored against the first state, it
+            // needs two files, and later states need three
             Self::Bounded { files, .. } if moves && chain + 2 > files => {
                 against(Base::First, files > 2)
             }

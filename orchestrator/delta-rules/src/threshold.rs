@@ -1,42 +1,42 @@
-//! When the base of ADCA moves.
+//! The threshold at which ADCA changes its base.
 
 use serde::{Deserialize, Serialize};
 
-/// A setting of a method that cannot be.
+/// An invalid setting of a method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRule {
-    /// A size of blocks that is none.
+    /// The size of blocks is invalid.
     #[error("a block of {0} bytes: expected a power of two from 4 KiB to 1 MiB")]
     BlockSize(u64),
-    /// A threshold that is none.
+    /// The threshold is invalid.
     #[error(
         "{0} is no threshold: a ratio is a number of 0 or more, or infinite; a difference is a number of bytes"
     )]
     Threshold(String),
-    /// A bound on the length of chains that is none.
+    /// The maximum length of chains is invalid.
     #[error("chains of {0} files: expected 2 or more, a base and a delta")]
     ChainLength(u32),
 }
 
-/// When ADCA takes a new base: if what changed since the base exceeds what changed since the state before. The paper's copy has lost the operator:
-/// both readings are here.
+/// When ADCA takes a new base: if the volume changed since the base, S(D_b), exceeds that changed since the previous state, S(D_prev). The available
+/// copy of the paper lacks the operator between the two volumes; the variants are its two possible readings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Threshold {
-    /// S(D_b) / S(D_prev) > ratio. Below 1 it takes a new base every time, infinite never.
+    /// Ratio: S(D_b) / S(D_prev) > ratio. Below 1, every state becomes the base; if infinite, the base never changes.
     Ratio(#[serde(with = "ratio")] f64),
-    /// S(D_b) - S(D_prev) > bytes. Below 0 it takes a new base every time.
+    /// Difference: S(D_b) - S(D_prev) > bytes. Below 0, every state becomes the base.
     Bytes(i64),
 }
 
 impl Threshold {
-    /// The ratio by default.
+    /// The default ratio.
     pub const DEFAULT: Self = Self::Ratio(2.0);
 
-    /// Refuses what is no threshold.
+    /// Returns the threshold if it is valid.
     ///
     /// # Errors
-    /// A ratio that is negative or not a number.
+    /// The ratio is negative or not a number.
     pub fn check(self) -> Result<Self, InvalidRule> {
         match self {
             Self::Ratio(ratio) if ratio.is_nan() || ratio < 0.0 => {
@@ -46,7 +46,7 @@ impl Threshold {
         }
     }
 
-    /// Returns its ratio, unless it is a difference.
+    /// Returns the ratio; `None` if the threshold is a difference.
     #[must_use]
     pub fn ratio(self) -> Option<f64> {
         match self {
@@ -55,11 +55,12 @@ impl Threshold {
         }
     }
 
-    /// Returns whether what changed since the base exceeds what changed since the state before, in any unit for a ratio, in bytes for a difference.
+    /// Returns whether the volume changed since the base exceeds the threshold. The volumes may have any unit for a ratio; they are in bytes for a
+    /// difference.
     #[must_use]
     pub fn is_exceeded(self, since_base: f64, since_previous: f64) -> bool {
         match self {
-            // nothing changed since the state before: what changed since the base cannot pay for a base
+            // without changes since the previous state, there is nothing to gain from a new base
             Self::Ratio(_) if since_previous <= 0.0 => false,
             Self::Ratio(ratio) => since_base / since_previous > ratio,
             Self::Bytes(bytes) => since_base - since_previous > bytes as f64,
@@ -67,7 +68,7 @@ impl Threshold {
     }
 }
 
-/// A ratio in JSON, which has no infinite number.
+/// Serialises a ratio as JSON, which has no number for infinity.
 mod ratio {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -99,11 +100,11 @@ mod ratio {
     }
 }
 
-/// Bytes of blocks that a state has changed.
+/// Bytes of blocks that changed up to a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volumes {
-    /// Since the base: S(D_b).
+    /// Since the current base: S(D_b).
     pub since_base: u64,
-    /// Since the state before: S(D_prev).
+    /// Since the previous state: S(D_prev).
     pub since_previous: u64,
 }

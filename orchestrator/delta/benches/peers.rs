@@ -1,16 +1,17 @@
-//! Deltas of checkpoints against what one would take instead, in one run: `cargo bench -p cvc-delta --bench peers`.
+//! Compares deltas of checkpoints with other tools, in one run: `cargo bench -p cvc-delta --bench peers`.
 //!
-//! - `hashing`: hashing a state against reading the same files, with one thread and with all cores, from the cache and from the disk;
-//! - `deltas`: the last of the states against the one before, image by image: `xdelta3 -1` and by default, `zstd -1 --patch-from`; against `gzip -1` of the
-//!   images, `bsdiff` on the smallest one that changed alone, for size;
-//! - `ranks`: what a state in full stores of the images of all ranks, before compression;
-//! - `packets`: packets of blocks against all blocks as one stream: size, time to restore one block, and the whole state;
-//! - `series`: all states as a series, each with what changed and what is stored;
+//! - `hashing`: hashing a state, compared with reading the same files, with one thread and with all cores, from the cache and from disk;
+//! - `deltas`: the last state as a delta against the previous one, image by image: `xdelta3 -1` and default, `zstd -1 --patch-from`; also
+//!   `gzip -1` of the images, and `bsdiff` for the smallest changed image only, for its size;
+//! - `ranks`: bytes that a full state stores for the images of all ranks, before compression;
+//! - `packets`: packets of blocks, compared with all blocks as one stream: size, and time to restore one block and the whole state;
+//! - `series`: all states as a series, with the changes and the stored bytes of each;
 //! - `repositories`: the same states in repositories of `restic` and `borg`: size, time to store, time to restore the last state.
 //!
-//! `CVC_DELTA_STATES` names the states in their order, directories with `:` between them; else some are synthesised. `CVC_DELTA_ROUNDS` says how
-//! often each is measured; medians are printed. `CVC_DELTA_PARTS` names parts, with `,` between them. What is not there is reported as skipped.
-//! Times with `sync` wait until what was written is on the disk, as the series does; those `in memory` are of a series in `/dev/shm`.
+//! `CVC_DELTA_STATES` lists the directories of the states in order, separated by `:`; without it, states are synthesised. `CVC_DELTA_ROUNDS` sets
+//! the number of measurements; medians are printed. `CVC_DELTA_PARTS` selects parts of this list, separated by `,`. Missing tools are reported as
+//! skipped. Times labelled `sync` include waiting until the data are on disk, as a series does; times labelled `in memory` are of a series in
+//! `/dev/shm`.
 
 #![expect(
     clippy::print_stdout,
@@ -45,7 +46,7 @@ use std::{
     time::Instant,
 };
 
-/// Pages of a synthesised image, and how many of them change in a step.
+/// Number of pages of a synthesised image; the next constant is the number of pages that change in a step.
 const PAGES: u64 = 24_000;
 const CHANGED: u64 = 700;
 
@@ -55,10 +56,10 @@ fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Processor time of this process and of all that it has waited for, seconds: what other programs of the machine hardly change.
+/// Returns the processor time of this process and of all children that it has waited for, seconds. Other programs on the machine hardly affect it.
 fn processor_s() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // behind the name, which may have spaces: fields 14 to 17 of proc(5), in hundredths
+    // fields 14 to 17 of proc(5), in hundredths of a second, after the program name, which may contain spaces
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(4);
     ticks.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>() / 100.0
@@ -73,7 +74,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Runs a program; none if it is not there or fails.
+/// Runs a program and returns the time, seconds; `None` if it is missing or fails.
 fn run(program: &str, args: &[&str], envs: &[(&str, &str)]) -> Option<f64> {
     let mut command = Command::new(program);
     command
@@ -87,7 +88,7 @@ fn run(program: &str, args: &[&str], envs: &[(&str, &str)]) -> Option<f64> {
     worked.then_some(took)
 }
 
-/// Length of everything below a path, bytes.
+/// Returns the total length of all files below a path, bytes.
 fn bytes_below(path: &Path) -> u64 {
     if path.is_dir() {
         fs::read_dir(path)
@@ -99,7 +100,7 @@ fn bytes_below(path: &Path) -> u64 {
     }
 }
 
-/// The states that are named, or some that are made.
+/// Returns the states that the environment lists, or synthesises some.
 fn states(scratch: &Path) -> Vec<PathBuf> {
     if let Some(named) = env::var_os("CVC_DELTA_STATES") {
         return env::split_paths(&named).collect();
@@ -124,7 +125,7 @@ fn states(scratch: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What a tool needed, as the the median of rounds.
+/// Resources that a tool needed: medians over the rounds.
 struct Needed {
     name: String,
     took_s: f64,
@@ -154,7 +155,7 @@ fn tell(own: &Needed, peers: &[Needed]) {
     }
 }
 
-/// The pairs of images of two states with the same name.
+/// Returns the pairs of images with the same name in two states.
 fn pairs(old: &Path, new: &Path) -> Vec<(PathBuf, PathBuf)> {
     let old = Source::list(old).unwrap();
     let new = Source::list(new).unwrap();
@@ -169,7 +170,7 @@ fn pairs(old: &Path, new: &Path) -> Vec<(PathBuf, PathBuf)> {
         .collect()
 }
 
-/// Runs a tool over all pairs; the size of what it made, and the time.
+/// Runs a tool on all pairs; returns the size of its output and the time.
 fn over_pairs(
     name: &str,
     rounds: usize,
@@ -202,12 +203,12 @@ fn over_pairs(
     })
 }
 
-/// A directory in memory, where nothing waits for a disk.
+/// Returns a directory in memory, where writing does not wait for a disk.
 fn in_memory() -> Option<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").ok()
 }
 
-/// What a series of two states needs, medians.
+/// Resources that a series of two states needs, medians.
 #[derive(Clone)]
 struct Own {
     full_s: f64,
@@ -285,12 +286,12 @@ impl Own {
     }
 }
 
-/// The last state against the one before it.
+/// Measures deltas of the last state against the previous one.
 fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let [.., old, new] = states else { return };
     let pairs = pairs(old, new);
     let all: u64 = pairs.iter().map(|(_, new)| bytes_below(new)).sum();
-    // the same images for all: a directory with nothing else
+    // all tools get the same images: a directory without other files
     let only = |name: &str, of: fn(&(PathBuf, PathBuf)) -> &PathBuf| {
         let dir = scratch.join(name);
         fs::create_dir(&dir).unwrap();
@@ -328,7 +329,7 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
         }
         None => on_disk.clone(),
     };
-    // peers do not wait until their files are on the disk
+    // the other tools do not wait until their files are on disk
     let full = Needed {
         name: "cvc, in full, without sync".into(),
         took_s: own.full_s,
@@ -421,10 +422,10 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     }
 }
 
-/// Bytes that a thread reads at a time.
+/// Number of bytes that a thread reads at a time.
 const PIECE: u64 = 1 << 20;
 
-/// Reads files, pieces at a time, by as many threads as there are in the pool; each into a buffer of its own.
+/// Reads files in pieces, with all threads of the pool, each into its own buffer.
 fn read(source: &Source) {
     for file in &source.files {
         let opened = fs::File::open(&file.path).unwrap();
@@ -442,7 +443,7 @@ fn read(source: &Source) {
     }
 }
 
-/// Takes files out of the cache of the system; none if that does not work.
+/// Evicts files from the system's cache; `None` if that fails.
 fn forget(source: &Source) -> Option<()> {
     for file in &source.files {
         let from = format!("if={}", file.path.display());
@@ -451,7 +452,7 @@ fn forget(source: &Source) -> Option<()> {
     Some(())
 }
 
-/// How fast a state is hashed, against reading the same files.
+/// Measures the speed of hashing a state, and of only reading its files.
 fn hashing(states: &[PathBuf], rounds: usize) {
     let source = Source::list(&states[states.len() - 1]).unwrap();
     let hash = || {
@@ -462,7 +463,7 @@ fn hashing(states: &[PathBuf], rounds: usize) {
         .build()
         .unwrap();
     let rate = |times: Vec<f64>| mib(source.bytes()) / median(times);
-    // the first one fills the cache; then they take turns, so that what else runs here meets both
+    // the first reading fills the cache; then both alternate, so that other load affects both equally
     read(&source);
     let (mut own, mut all, mut one) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -493,10 +494,10 @@ fn hashing(states: &[PathBuf], rounds: usize) {
     );
 }
 
-/// What a state in full stores of the images of all ranks.
+/// Measures how many bytes a full state stores for the images of all ranks.
 fn ranks(states: &[PathBuf], scratch: &Path) {
     let source = Source::list(&states[0]).unwrap();
-    // ranks are the most images with the same program, launchers are others
+    // ranks are the largest group of images of one program; the others are launchers
     let program = |name: &str| name.rsplit_once('_').map(|(program, _)| program.to_owned());
     let mut by_program: BTreeMap<String, Vec<&SourceFile>> = BTreeMap::new();
     for file in source.files.iter().filter(|f| f.name.ends_with(".dmtcp")) {
@@ -535,7 +536,7 @@ fn ranks(states: &[PathBuf], scratch: &Path) {
     fs::remove_dir_all(&place).unwrap();
 }
 
-/// A state in full, with times to restore it.
+/// A full state, with the times of restoring it.
 struct Stored {
     dir: PathBuf,
     bytes: u64,
@@ -545,7 +546,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// Restores a block of a file of it, and all of it.
+    /// Restores a block of a file, and then the whole state.
     fn restore(&mut self, file: &SourceFile, at: u64, back: &Path) {
         let mut read = Vec::new();
         self.block_s.push(seconds(|| {
@@ -570,7 +571,7 @@ impl Stored {
     }
 }
 
-/// Packets of blocks against one stream: the last state in full.
+/// Compares packets of blocks with one stream, for the last state in full.
 fn packets(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let memory = in_memory();
     let scratch = memory.as_ref().map_or(scratch, tempfile::TempDir::path);
@@ -598,9 +599,9 @@ fn packets(states: &[PathBuf], scratch: &Path, rounds: usize) {
                 }
             })
             .collect();
-        // they take turns, so that what else runs here meets both
+        // both alternate, so that other load affects both equally
         for round in 0..rounds {
-            // blocks from all over the file
+            // blocks distributed over the whole file
             let at = longest.bytes / (rounds as u64 + 1) * (round as u64 + 1) / 4096 * 4096;
             for stored in &mut both {
                 stored.restore(longest, at, &scratch.join("back"));
@@ -633,7 +634,7 @@ fn packets(states: &[PathBuf], scratch: &Path, rounds: usize) {
     }
 }
 
-/// All states as a series.
+/// Stores all states as a series.
 fn series(states: &[PathBuf], scratch: &Path) {
     let all: u64 = states.iter().map(|state| bytes_below(state)).sum();
     println!("{} states of {:.0} MiB together:", states.len(), mib(all));
@@ -674,7 +675,7 @@ fn series(states: &[PathBuf], scratch: &Path) {
     }
 }
 
-/// All states in repositories of others.
+/// Stores all states in repositories of other tools.
 fn repositories(states: &[PathBuf], scratch: &Path) {
     let repository = scratch.join("repository");
     let place = repository.to_str().unwrap();

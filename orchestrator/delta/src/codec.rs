@@ -1,9 +1,9 @@
-//! How blocks are compressed, and what is done to them before.
+//! Compression of blocks, and the byte transforms that are applied before it.
 
 use cvc_delta_rules::Codec;
 use std::io::{self, Read};
 
-/// Compresses bytes.
+/// Compresses `bytes` with the codec.
 pub(crate) fn pack(codec: Codec, bytes: &[u8]) -> io::Result<Vec<u8>> {
     match codec {
         Codec::None => Ok(bytes.to_vec()),
@@ -18,13 +18,13 @@ pub(crate) fn pack(codec: Codec, bytes: &[u8]) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Gives back what was compressed: `bytes` bytes, or an error.
+/// Decompresses `packed` into exactly `bytes` bytes. Any other length is an error.
 pub(crate) fn unpack(codec: Codec, packed: &[u8], bytes: usize) -> io::Result<Vec<u8>> {
     let unpacked = match codec {
         Codec::None => packed.to_vec(),
         Codec::Gzip => {
             let mut unpacked = Vec::with_capacity(bytes);
-            // never more than one byte too many, whatever the file says
+            // reads at most one byte beyond the expected length, whatever length the file claims
             flate2::read::DeflateDecoder::new(packed)
                 .take(bytes as u64 + 1)
                 .read_to_end(&mut unpacked)?;
@@ -36,14 +36,14 @@ pub(crate) fn unpack(codec: Codec, packed: &[u8], bytes: usize) -> io::Result<Ve
     if unpacked.len() == bytes {
         Ok(unpacked)
     } else {
-        Err(io::Error::other("another length than was packed"))
+        Err(io::Error::other("its length differs from the packed one"))
     }
 }
 
-/// Bytes of a word that [`cvc_delta_rules::Transform::Shuffle`] takes apart.
+/// Length of a word for [`cvc_delta_rules::Transform::Shuffle`], bytes.
 const WORD: usize = 8;
 
-/// Puts the bytes of words by their place in the word; what is left over at the end stays.
+/// Reorders a block: the first bytes of all words, then all second bytes, and so on. Bytes after the last whole word keep their positions.
 pub(crate) fn shuffle(block: &[u8]) -> Vec<u8> {
     let (words, rest) = block.as_chunks::<WORD>();
     let mut shuffled = Vec::with_capacity(block.len());
@@ -54,7 +54,7 @@ pub(crate) fn shuffle(block: &[u8]) -> Vec<u8> {
     shuffled
 }
 
-/// Undoes [`shuffle`].
+/// Reverses [`shuffle`].
 pub(crate) fn unshuffle(block: &mut [u8]) {
     let shuffled = block.to_vec();
     let words = block.len() / WORD;
@@ -65,7 +65,7 @@ pub(crate) fn unshuffle(block: &mut [u8]) {
     }
 }
 
-/// Exclusive or of a block with another one of its length.
+/// Replaces a block with the XOR of itself and another block of the same length.
 pub(crate) fn xor(block: &mut [u8], other: &[u8]) {
     block.iter_mut().zip(other).for_each(|(a, b)| *a ^= b);
 }

@@ -1,8 +1,8 @@
-//! The content of a file, uncompressed, a window at a time.
+//! Reads the uncompressed content of a file, one window at a time.
 
 use crate::{
     error::{DeltaError, DeltaErrorKind},
-    layout::{Block, Layout},
+    layout::{DeltaBlock, DeltaLayout},
     source::SourceFile,
 };
 use cvc_delta_rules::{Addressing, BlockSize};
@@ -16,45 +16,45 @@ use std::{
     path::Path,
 };
 
-/// Bytes that are held at a time.
+/// Bytes that are held in memory at a time.
 const WINDOW: u64 = 16 << 20;
 /// Bytes that one core reads at a time.
 const PIECE: usize = 1 << 20;
-/// Blocks that one core works on at a time.
+/// Number of blocks that one core processes at a time.
 const TOGETHER: usize = 64;
-/// Bytes that one core reads and works on at a time: they fit into its cache.
+/// Bytes that one core reads and processes at a time; small enough for its cache.
 const STRETCH: usize = 256 << 10;
 
-/// A file of a state that was opened.
+/// An opened file of a checkpoint.
 pub struct Content {
-    pub layout: Layout,
-    /// The image, if it is one.
+    pub layout: DeltaLayout,
+    /// The headers of the image; `None` if the file is not an image.
     pub image: Option<Image>,
     reader: Reader,
 }
 
 enum Reader {
-    /// Read where it is wanted, by all cores.
+    /// Read at arbitrary offsets, by all cores.
     Plain(File),
-    /// Inflated from front to back.
+    /// Decompressed sequentially, from the beginning.
     Gzip(Box<flate2::read::MultiGzDecoder<io::BufReader<File>>>),
 }
 
-/// A part of the content that is in memory, with the blocks that lie in it whole.
+/// A part of the content in memory, and the blocks that lie completely within it.
 pub struct Window<'a> {
-    /// Where it begins in the content.
+    /// Offset of this part in the content, bytes.
     pub offset: u64,
     pub bytes: &'a [u8],
-    pub blocks: &'a [Block],
+    pub blocks: &'a [DeltaBlock],
 }
 
 impl Window<'_> {
-    pub fn of(&self, block: &Block) -> &[u8] {
+    pub fn of(&self, block: &DeltaBlock) -> &[u8] {
         let from = self.place(block.offset);
         &self.bytes[from..from + block.bytes as usize]
     }
 
-    /// What lies between the blocks, in the order of the file.
+    /// Returns the bytes outside the blocks, in the order of the file.
     pub fn between(&self) -> impl Iterator<Item = &[u8]> {
         let mut at = 0;
         let ends = self
@@ -74,25 +74,25 @@ impl Window<'_> {
     }
 }
 
-/// A part of the content that one core works on.
+/// A part of the content that one core processes.
 struct Stretch {
     offset: u64,
     bytes: usize,
-    /// All in it, whole.
-    blocks: Vec<Block>,
+    /// All blocks of this part; none is cut.
+    blocks: Vec<DeltaBlock>,
 }
 
-/// Cuts a content into stretches.
+/// Divides a content into [`Stretch`]es.
 struct Stretches<'a> {
-    blocks: std::iter::Peekable<Box<dyn Iterator<Item = Block> + 'a>>,
+    blocks: std::iter::Peekable<Box<dyn Iterator<Item = DeltaBlock> + 'a>>,
     at: u64,
     end: u64,
 }
 
 impl<'a> Stretches<'a> {
-    fn new(layout: &'a Layout, size: BlockSize) -> Self {
+    fn new(layout: &'a DeltaLayout, size: BlockSize) -> Self {
         let blocks = layout.extents.iter().flat_map(move |e| e.cut(size));
-        let blocks: Box<dyn Iterator<Item = Block> + 'a> = Box::new(blocks);
+        let blocks: Box<dyn Iterator<Item = DeltaBlock> + 'a> = Box::new(blocks);
         Self {
             blocks: blocks.peekable(),
             at: 0,
@@ -100,7 +100,7 @@ impl<'a> Stretches<'a> {
         }
     }
 
-    /// The next ones, about so many bytes together.
+    /// Returns the next stretches, about `bytes` bytes in total.
     fn take(&mut self, bytes: u64) -> Vec<Stretch> {
         let end = self.at.saturating_add(bytes).min(self.end);
         let mut taken = Vec::new();
@@ -108,7 +108,7 @@ impl<'a> Stretches<'a> {
             let offset = self.at;
             let full = offset + STRETCH as u64;
             let mut blocks = Vec::with_capacity(TOGETHER);
-            // a block that is longer than a stretch is one; so is a part of a frame
+            // a block that is longer than a stretch becomes a stretch of its own; so does a part of a frame
             while let Some(block) = self.blocks.next_if(|block| {
                 let is_first = blocks.is_empty() && block.offset == offset;
                 is_first || block.offset + u64::from(block.bytes) <= full
@@ -131,11 +131,11 @@ impl<'a> Stretches<'a> {
 }
 
 impl Content {
-    /// Opens a file and reads its headers, if it is an image.
+    /// Opens a file and, if it is an image, reads its headers.
     pub fn open(file: &SourceFile, addressing: Addressing) -> Result<Self, DeltaError> {
         let path = &file.path;
         let is_named_image = file.name.ends_with(".dmtcp");
-        // it was listed as a file; a pipe that took its place is not waited for
+        // the file was listed as a regular file; if a pipe has replaced it, opening must not block
         let opened = regular::open_named(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if file.version.is_some() => {
                 DeltaError::new(path, DeltaErrorKind::Changed)
@@ -144,13 +144,13 @@ impl Content {
         })?;
         let found = opened.metadata().map_err(DeltaError::io(path, "read"))?;
         file.require_unchanged(&found)?;
-        // blocks of a gzip stream never come back, by whatever they are known
+        // blocks of a compressed stream never repeat, with either addressing
         let is_read = is_named_image
             && (addressing == Addressing::Address
                 || is_gzip(&opened).map_err(DeltaError::io(path, "read"))?);
         if !is_read {
             return Ok(Self {
-                layout: Layout::by_index(file.bytes),
+                layout: DeltaLayout::by_index(file.bytes),
                 image: None,
                 reader: Reader::Plain(opened),
             });
@@ -166,12 +166,12 @@ impl Content {
         };
         if addressing == Addressing::Index {
             return Ok(Self {
-                layout: Layout::by_index(image.uncompressed_bytes),
+                layout: DeltaLayout::by_index(image.uncompressed_bytes),
                 image: None,
                 reader,
             });
         }
-        let layout = Layout::of_image(&image);
+        let layout = DeltaLayout::of_image(&image);
         layout.check(path)?;
         Ok(Self {
             layout,
@@ -180,12 +180,12 @@ impl Content {
         })
     }
 
-    /// Whether it is inflated while it is read.
+    /// Returns whether the file is gzip-compressed, so that it can only be read sequentially.
     pub fn is_gzip(&self) -> bool {
         matches!(self.reader, Reader::Gzip(_))
     }
 
-    /// Who the process was, as DMTCP numbers processes: host, pid, time.
+    /// Returns DMTCP's identifier of the process in the image: host, pid and time.
     pub fn unique_pid(&self) -> Option<String> {
         match &self.image.as_ref()?.header {
             Header::V4(header) => Some(format!(
@@ -196,7 +196,7 @@ impl Content {
         }
     }
 
-    /// The content from front to back.
+    /// Returns a reader of the whole content, from the beginning.
     pub fn sequential(self) -> Box<dyn Read> {
         match self.reader {
             Reader::Plain(file) => Box::new(io::BufReader::with_capacity(PIECE, file)),
@@ -204,7 +204,7 @@ impl Content {
         }
     }
 
-    /// Hands on the whole content in windows that end between blocks, from front to back.
+    /// Calls `to` with the whole content, in order, in windows that end between blocks.
     pub fn windows(
         &mut self,
         path: &Path,
@@ -212,7 +212,7 @@ impl Content {
         mut to: impl FnMut(Window<'_>) -> Result<(), DeltaError>,
     ) -> Result<(), DeltaError> {
         let mut buffer = Vec::new();
-        let mut blocks: Vec<Block> = Vec::new();
+        let mut blocks: Vec<DeltaBlock> = Vec::new();
         let mut offset = 0;
         let layout = std::mem::take(&mut self.layout);
         let mut all = layout.extents.iter().flat_map(|e| e.cut(size)).peekable();
@@ -225,7 +225,7 @@ impl Content {
                 if block_end > offset + WINDOW && !blocks.is_empty() {
                     break;
                 }
-                // a frame that is longer than a window is handed on without blocks
+                // a frame that is longer than a window is passed on without blocks
                 if block.offset > offset + WINDOW {
                     break;
                 }
@@ -264,10 +264,10 @@ impl Content {
         read.map_err(|error| cannot_read(path, error))
     }
 
-    /// Reads the whole content once, hands on what lies between the blocks in the order of the file, and returns what `of` makes of the blocks in
-    /// theirs. `progress` is told bytes that were read.
+    /// Reads the whole content once and returns the results of `of` for all blocks, in the order of the file. `between` receives the bytes outside
+    /// the blocks, in the same order; `progress` receives the number of bytes read.
     ///
-    /// A core works on what it has just read, while that is in its cache; what lies between is handed on while the next stretch is read.
+    /// Each core processes data right after reading them, while they are in its cache. `between` runs while the next stretches are read.
     pub fn map_blocks<T: Send>(
         &mut self,
         path: &Path,
@@ -336,13 +336,13 @@ impl Content {
         }
     }
 
-    /// Hands on some blocks, given by ascending offsets, and reads no others if it can.
+    /// Calls `to` with each block of `wanted`, which is sorted by offset. Reads only these blocks, unless the file is gzip-compressed.
     pub fn blocks(
         &mut self,
         path: &Path,
         size: BlockSize,
-        wanted: &[Block],
-        mut to: impl FnMut(&Block, &[u8]) -> Result<(), DeltaError>,
+        wanted: &[DeltaBlock],
+        mut to: impl FnMut(&DeltaBlock, &[u8]) -> Result<(), DeltaError>,
     ) -> Result<(), DeltaError> {
         if self.is_gzip() {
             let mut wanted = wanted.iter().peekable();
@@ -377,11 +377,11 @@ impl Content {
         Ok(())
     }
 
-    /// Reads blocks one behind the other, stretches of neighbours at a time.
+    /// Reads the blocks into `buffer`, one after another; adjacent blocks with one read.
     fn fill_blocks(
         &self,
         path: &Path,
-        blocks: &[Block],
+        blocks: &[DeltaBlock],
         buffer: &mut [u8],
     ) -> Result<(), DeltaError> {
         let Reader::Plain(file) = &self.reader else {
@@ -402,7 +402,7 @@ impl Content {
     }
 }
 
-/// Whether a file begins as gzip's do.
+/// Returns whether a file begins with the magic bytes of gzip.
 fn is_gzip(file: &File) -> io::Result<bool> {
     let mut first = [0; 2];
     match file.read_exact_at(&mut first, 0) {
@@ -412,7 +412,7 @@ fn is_gzip(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The length of a file was known before: a file that ends earlier has changed.
+/// Converts a read error. The length of the file was determined before, so an early end means that the file has changed.
 fn cannot_read(path: &Path, error: io::Error) -> DeltaError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => DeltaError::new(path, DeltaErrorKind::Changed),

@@ -1,4 +1,4 @@
-//! What changed between two states, by the parts of the images.
+//! Compares two checkpoints (states) and sums the changes by parts of the images, such as the heap.
 
 use crate::{
     content::Content,
@@ -10,21 +10,21 @@ use cvc_delta_rules::{Addressing, BlockSize};
 use cvc_image::{Image, Part};
 use std::{collections::BTreeMap, path::Path};
 
-/// Bytes of blocks of a kind.
+/// Bytes of the blocks of a part of the images, or of other files, and how many of these bytes changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Bytes of all blocks of the newer state.
+    /// Total size of the blocks in the newer state, bytes.
     pub bytes: u64,
-    /// Bytes of blocks that both have at the same place, with another content.
+    /// Bytes of blocks that exist in both states at the same place, with different content.
     pub changed: u64,
-    /// Bytes of blocks that only the newer one has.
+    /// Bytes of blocks that exist only in the newer state.
     pub new: u64,
-    /// Bytes of blocks that only the older one has.
+    /// Bytes of blocks that exist only in the older state.
     pub gone: u64,
 }
 
 impl Change {
-    /// Adds another one.
+    /// Adds the numbers of `other`.
     pub fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.changed += other.changed;
@@ -33,32 +33,32 @@ impl Change {
     }
 }
 
-/// What changed of a part by the owner rules.
+/// Changes of one part of the images; the owner rules define the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartChange {
-    /// The part.
+    /// The part, such as the heap.
     pub part: Part,
-    /// Its bytes.
+    /// The changes of this part.
     pub change: Change,
 }
 
-/// What changed between two states.
+/// Changes between two states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Of all images together, parts that there are, in their order.
+pub struct PageChanges {
+    /// Changes by part, summed over all images; only parts that exist, in the order of their definition.
     pub parts: Vec<PartChange>,
-    /// Of other files than images.
+    /// Changes of files that are not images.
     pub other_files: Change,
-    /// Images and files of both.
+    /// Number of files, images included, that exist in both states.
     pub files: usize,
-    /// Names that only the newer one has.
+    /// Names of files that exist only in the newer state.
     pub new_files: Vec<String>,
-    /// Names that only the older one has.
+    /// Names of files that exist only in the older state.
     pub gone_files: Vec<String>,
 }
 
-impl Changes {
-    /// Everything together.
+impl PageChanges {
+    /// Returns the sum over all parts and other files.
     #[must_use]
     pub fn total(&self) -> Change {
         let mut total = self.other_files;
@@ -67,23 +67,23 @@ impl Changes {
     }
 }
 
-/// Compares two states, each a directory or file. `progress` is told bytes that were read.
+/// Compares two states; each is a directory or a file. `progress` receives the number of bytes read.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub fn changes(
     old: &Path,
     new: &Path,
     block: BlockSize,
     progress: &dyn Fn(u64),
-) -> Result<Changes, DeltaError> {
+) -> Result<PageChanges, DeltaError> {
     let (old, new) = (Source::list(old)?, Source::list(new)?);
     let before = sign_all(&old, Addressing::Address, block, progress)?.signature;
     let after = sign_all(&new, Addressing::Address, block, progress)?.signature;
-    // two single files are compared whatever they are called
+    // if each state is a single file, the two files are compared even if their names differ
     let renamed = (old.files.len() == 1 && new.files.len() == 1)
         .then(|| (old.files[0].name.clone(), new.files[0].name.clone()));
-    let mut changes = Changes::default();
+    let mut changes = PageChanges::default();
     let mut parts = [Change::default(); Part::ALL.len()];
     for file in &new.files {
         let old_name = match &renamed {
@@ -135,14 +135,14 @@ pub fn changes(
     Ok(changes)
 }
 
-/// Where the regions of the images of a state are, by their parts.
+/// The images of a state by file name; they determine to which part each address belongs.
 #[derive(Clone, Debug, Default)]
 pub struct Parts(BTreeMap<String, Image>);
 
-/// Hashes the blocks of a state by address, and tells of which part each is. `progress` is told bytes that were read.
+/// Hashes the blocks of a state by address, and returns the hashes with the images' parts. `progress` receives the number of bytes read.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub fn sign_with_parts(
     source: &Source,
     block: BlockSize,
@@ -153,20 +153,20 @@ pub fn sign_with_parts(
 }
 
 impl Parts {
-    /// Those of files that were read, in the order of the source.
+    /// Takes the images from the files that were read; `files` has the order of the source.
     pub(crate) fn of(source: &Source, files: Vec<SignedFile>) -> Self {
         let images = source.files.iter().zip(files);
         let images = images.filter_map(|(file, signed)| Some((file.name.clone(), signed.image?)));
         Self(images.collect())
     }
 
-    /// Whether there is any image.
+    /// Returns whether the state has no images.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes of all blocks of a state by the part that they are of.
+    /// Returns the total size of the blocks of `state` in each part, bytes.
     #[must_use]
     pub fn bytes(&self, state: &Signature) -> Vec<(Part, u64)> {
         let mut bytes = [0; Part::ALL.len()];
@@ -183,8 +183,8 @@ impl Parts {
     }
 }
 
-/// Bytes of blocks of `new` that `old` does not have at the same place, by the part that they are of; parts without any are left out, and files
-/// that are no images.
+/// Returns for each part the bytes of blocks of `new` that `old` does not have at the same place. Omits parts without changes, and files that are
+/// not images.
 #[must_use]
 pub fn changed_by_part(new: &Signature, parts: &Parts, old: &Signature) -> Vec<(Part, u64)> {
     let mut changed = [0; Part::ALL.len()];
@@ -205,7 +205,7 @@ pub fn changed_by_part(new: &Signature, parts: &Parts, old: &Signature) -> Vec<(
     all.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
-/// The part of the region that contains an address.
+/// Returns the part of the last region that begins at or before an address.
 fn part(image: &Image, address: u64) -> Part {
     let after = image
         .regions
@@ -215,7 +215,7 @@ fn part(image: &Image, address: u64) -> Part {
         .map_or(Part::default(), |region| region.part)
 }
 
-/// A file in two states.
+/// The same file in two states.
 struct Pair<'a> {
     before: &'a Signature,
     after: &'a Signature,
@@ -224,7 +224,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Calls `to` with each block: its address, what it adds, and whether only the older state has it.
+    /// Calls `to` with each block: its address, its change, and whether it exists only in the older state.
     fn each(&self, mut to: impl FnMut(u64, &Change, bool)) {
         let size = self.after.block;
         let old = self.before.images.get(self.old_name);

@@ -1,4 +1,4 @@
-//! What can go wrong, each with the file and a remedy.
+//! Errors; each names the file and how to correct the problem.
 
 use cvc_delta_rules::InvalidRule;
 use cvc_image::ImageError;
@@ -7,146 +7,148 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An error with the file that it is about.
+/// An error, with the file or directory that caused it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}", path.display())]
 pub struct DeltaError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub kind: DeltaErrorKind,
 }
 
-/// What is wrong with an image; its path stands before that already.
+/// Returns the message of an image error without the path, which [`DeltaError`] already shows.
 fn without_path(error: &ImageError) -> String {
     let text = error.to_string();
     let path = format!("{}: ", error.path.display());
     text.strip_prefix(&path).unwrap_or(&text).to_owned()
 }
 
-/// What is wrong.
+/// The problem.
 #[derive(Debug, thiserror::Error)]
 pub enum DeltaErrorKind {
-    /// The operating system refused.
+    /// A system call failed.
     #[error("cannot {verb}: {error}")]
     Io {
-        /// What was tried.
+        /// What was attempted, such as `read`.
         verb: &'static str,
-        /// Its answer.
+        /// The operating system's error.
         error: io::Error,
     },
     /// An image cannot be read.
     #[error("{}", without_path(.0))]
     Image(ImageError),
-    /// DMTCP still writes it, or was killed while it did.
+    /// The file is a temporary file of DMTCP: the checkpoint is still being written, or DMTCP was killed during it.
     #[error("a temporary file of DMTCP: this checkpoint was never finished")]
     Temporary,
-    /// Nothing to store.
+    /// The directory contains no files to store.
     #[error("no file in it")]
     Empty,
-    /// Not a file, directory or symbolic link.
+    /// The path is something else than a file, directory or symbolic link.
     #[error("{0}, which cannot be stored")]
     Special(&'static str),
-    /// It was changed while it was read.
+    /// The file changed while it was read.
     #[error("it was changed while it was read")]
     Changed,
-    /// A setting that cannot be.
+    /// A setting is invalid.
     #[error(transparent)]
     Rule(#[from] InvalidRule),
-    /// A state of other processes than the series has.
+    /// The state contains other processes than the series.
     #[error("the image of another run: its process is {found}, and the series has {known}")]
     OtherRun {
-        /// Unique pid of the image.
+        /// Unique pid of the image, as DMTCP assigns it.
         found: String,
-        /// Unique pids that the series has.
+        /// Unique pids in the series.
         known: String,
     },
-    /// A state that is compared with one of another run.
-    #[error("no process of it is in {older}: they are checkpoints of two runs, or of two programs")]
+    /// The two compared states are of different runs.
+    #[error(
+        "it has no process in common with {older}: these are checkpoints of two runs, or of two programs"
+    )]
     NoCommonProcess {
-        /// The state before.
+        /// The earlier state.
         older: PathBuf,
     },
-    /// Neither a state file nor anything else of a series.
+    /// The file is neither a state file nor another file of a series.
     #[error("not a file of cvc delta: {0}")]
     NotOurs(&'static str),
-    /// Written by a newer version.
+    /// The file was written by a newer version of cvc.
     #[error("written in version {found} of the format; this cvc reads up to {known}")]
     Newer {
-        /// The file's version.
+        /// Format version of the file.
         found: u32,
-        /// Ours.
+        /// Newest format version that this cvc can read.
         known: u32,
     },
-    /// A part of it is not what was written.
-    #[error("damaged: {part}: its checksum is another")]
+    /// The checksum of a part of the file does not match.
+    #[error("damaged: {part}: checksum mismatch")]
     Damaged {
-        /// Which part, with its place.
+        /// Name and position of the damaged part.
         part: String,
     },
-    /// A file that a state needs is not there.
+    /// A file that is needed to restore a state is missing.
     #[error("missing: state {state} needs it")]
     MissingLink {
-        /// The state that cannot be restored.
+        /// The state that cannot be restored without it.
         state: u32,
     },
-    /// The hashes of a state are not there.
-    #[error("missing: the next state is compared with it")]
+    /// The file with the hashes of a state is missing.
+    #[error("missing: it is needed to add the next state")]
     MissingHashes,
-    /// A file of hashes belongs to another state than its name says.
+    /// The hashes in the file are of another state than its name says.
     #[error("the hashes of another state")]
     OtherHashes,
-    /// The manifest is older than states that are there.
+    /// The directory contains states that the manifest does not list.
     #[error(
-        "manifest.json does not know {0}: it is older than these states, or they are of another series"
+        "manifest.json does not list {0}: the manifest is older than these states, or they belong to another series"
     )]
     UnknownStates(String),
-    /// A base with another content than the delta was made against.
+    /// The base found has other content than the base that the delta was made against.
     #[error(
-        "not the base of {of}: that was made against a state with the digest {expected}, and this one has {found}"
+        "not the base of {of}: that delta was made against a state with the digest {expected}, but this state has {found}"
     )]
     WrongBase {
-        /// The delta.
+        /// Name of the delta.
         of: String,
-        /// Digest of its base.
+        /// Digest of the base that the delta was made against.
         expected: String,
-        /// Digest of what is there.
+        /// Digest of the base found.
         found: String,
     },
-    /// There is no such state.
-    #[error("no state {asked}: it has {known}")]
+    /// The series has no state with this number.
+    #[error("no state {asked}: the series has {known}")]
     NoState {
-        /// What was asked for.
+        /// The requested number.
         asked: u32,
-        /// What there is.
+        /// The existing numbers.
         known: String,
     },
-    /// The state has no such file.
+    /// The state has no file with this name.
     #[error("no file `{asked}` in this state: it has {known}")]
     NoFile {
-        /// What was asked for.
+        /// The requested name.
         asked: String,
-        /// What there is.
+        /// The existing names.
         known: String,
     },
-    /// There is no such block.
+    /// The file has no block at this address.
     #[error("no block at {0}")]
     NoBlock(String),
-    /// What was restored is not what was stored.
+    /// The restored data differ from the stored data.
     #[error("restored with the digest {found} instead of {expected}")]
     Differs {
-        /// Digest when it was stored.
+        /// Digest recorded when the state was stored.
         expected: String,
-        /// Digest now.
+        /// Digest of the restored data.
         found: String,
     },
-    /// What is stored differs from a file that it is compared with.
-    #[error("its bytes differ from what is stored")]
+    /// The stored data differ from the file that they are compared with.
+    #[error("its bytes differ from the stored ones")]
     OtherBytes,
-    /// Something is there already.
+    /// The destination exists already.
     #[error("exists")]
     Exists,
-    /// Another cvc changes the series.
+    /// Another cvc process is changing the series.
     #[error("another cvc changes this series")]
     Busy,
 }
@@ -163,7 +165,7 @@ impl DeltaError {
         move |error| Self::new(path, DeltaErrorKind::Io { verb, error })
     }
 
-    /// Whether hashes are missing, damaged or of another state: they can be made again from what is stored.
+    /// Returns whether the error concerns stored hashes (missing, damaged, or of another state), which can be computed again from the stored state.
     pub(crate) fn is_of_hashes(&self) -> bool {
         matches!(
             self.kind,
@@ -174,7 +176,7 @@ impl DeltaError {
         )
     }
 
-    /// Whether the disk is full, or the user's part of it.
+    /// Returns whether the disk or the user's quota is full.
     pub(crate) fn is_full_disk(&self) -> bool {
         let DeltaErrorKind::Io { error, .. } = &self.kind else {
             return false;
@@ -189,7 +191,7 @@ impl DeltaError {
         Self::new(path, DeltaErrorKind::Damaged { part: part.into() })
     }
 
-    /// What to do about it.
+    /// Returns how to correct the problem, if there is a general way.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match &self.kind {
@@ -202,37 +204,37 @@ impl DeltaError {
                 "copy the images away before the next checkpoint overwrites them"
             }
             DeltaErrorKind::OtherRun { .. } => {
-                "begin a new series for it: a delta pays only between checkpoints of the same processes"
+                "begin a new series for it: a delta saves space only between checkpoints of the same processes"
             }
             DeltaErrorKind::NoCommonProcess { .. } => {
-                "give checkpoints of one run: between others nothing changes, everything differs"
+                "give checkpoints of one run: those of different runs have hardly any blocks in common"
             }
             DeltaErrorKind::Newer { .. } => "use a newer cvc",
             DeltaErrorKind::Damaged { .. } => {
-                "bring the file back from a copy; what does not need the damaged part can still be restored"
+                "restore the file from a backup; states and files that do not need the damaged part can still be restored"
             }
             DeltaErrorKind::MissingLink { .. } => {
-                "bring the file back from a copy; states that do not need it can still be restored"
+                "restore the file from a backup; states that do not need it can still be restored"
             }
             DeltaErrorKind::MissingHashes | DeltaErrorKind::OtherHashes => {
-                "`cvc delta verify` makes the hashes again from what is stored"
+                "`cvc delta verify` computes the hashes again from the stored state"
             }
             DeltaErrorKind::UnknownStates(_) => {
-                "bring the latest manifest.json back, or move these files elsewhere: nothing is added or removed until then"
+                "restore the latest manifest.json, or move these files elsewhere: until then no state is added or removed"
             }
             DeltaErrorKind::NoFile { .. } => {
                 "`cvc delta show` with the file of the state lists its files"
             }
             DeltaErrorKind::WrongBase { .. } => {
-                "files of two series were mixed: bring the right one back"
+                "files of two series were mixed up: put the correct file back"
             }
             DeltaErrorKind::NotOurs(_) => {
-                "`cvc delta make` makes a series; `cvc delta show` says what is in one"
+                "`cvc delta make` makes a series; `cvc delta show` lists its contents"
             }
-            DeltaErrorKind::Exists => "name a place that does not exist yet",
+            DeltaErrorKind::Exists => "give a path that does not exist yet",
             DeltaErrorKind::Busy => "wait for it, or end it",
             DeltaErrorKind::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
-                "make room, and try again: nothing was half-written"
+                "make room, and try again: no partial file was left"
             }
             _ => return None,
         })

@@ -1,7 +1,8 @@
-//! The frame of a file: what is between its extents, of an image its headers.
+//! The frame of a file: the bytes outside its extents. In an image these are the headers.
 //!
-//! The header of an area is a page with some numbers, a name, and bytes that the writer never clears: they are the same in all headers of an image,
-//! and others in the next one. Each page is stored as exclusive or with the page before it, of which little but the numbers is left, and compressed.
+//! The header of an area is a page with a few numbers, a name, and bytes that DMTCP never initialises: the latter are the same in all headers of an
+//! image, but differ between images. Each page is stored as XOR with the previous page, so that little but the numbers remains, and is then
+//! compressed.
 
 use crate::{codec, error::DeltaError, hash::Hash};
 use cvc_image::PAGE;
@@ -19,10 +20,10 @@ pub struct Packer {
     bytes: u64,
 }
 
-/// A frame that was compressed.
-pub struct Packed {
+/// A compressed frame.
+pub struct PackedFrame {
     pub packed: Vec<u8>,
-    /// Of the frame as it was.
+    /// Hash of the uncompressed frame.
     pub hash: Hash,
 }
 
@@ -37,7 +38,7 @@ impl Packer {
         })
     }
 
-    /// Adds bytes.
+    /// Adds bytes to the frame.
     pub fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
@@ -60,28 +61,28 @@ impl Packer {
         Ok(())
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes added so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// All that was put.
-    pub fn finish(mut self) -> io::Result<Packed> {
+    /// Compresses the rest and returns the frame.
+    pub fn finish(mut self) -> io::Result<PackedFrame> {
         if !self.page.is_empty() {
             self.end_page()?;
         }
-        Ok(Packed {
+        Ok(PackedFrame {
             packed: self.encoder.finish()?,
             hash: Hash::from(self.hasher.finalize()),
         })
     }
 }
 
-/// Gives a frame back, a piece at a time.
+/// Decompresses a frame piece by piece.
 pub struct Unpacker<'a> {
     decoder: zstd::stream::read::Decoder<'static, io::BufReader<&'a [u8]>>,
     before: Vec<u8>,
-    /// The page that is given out, and how much of it was.
+    /// The current page; the next field is the number of its bytes already returned.
     page: Vec<u8>,
     given: usize,
     hasher: blake3::Hasher,
@@ -101,7 +102,7 @@ impl<'a> Unpacker<'a> {
         })
     }
 
-    /// The next bytes.
+    /// Fills `to` with the next bytes.
     pub fn take(&mut self, mut to: &mut [u8]) -> Result<(), DeltaError> {
         while !to.is_empty() {
             if self.given == self.page.len() {
@@ -117,7 +118,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Leaves out the next bytes.
+    /// Skips the next `bytes` bytes.
     pub fn skip(&mut self, bytes: u64) -> Result<(), DeltaError> {
         let mut left = bytes;
         let mut page = [0; PAGE];
@@ -145,7 +146,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Hash of what was taken.
+    /// Returns the hash of all bytes read or skipped so far.
     pub fn hash(&self) -> Hash {
         Hash::from(self.hasher.finalize())
     }

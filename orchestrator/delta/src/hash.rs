@@ -3,13 +3,13 @@
 use blake3::{IncrementCounter, platform::Platform};
 use std::fmt;
 
-/// The first 128 bits of BLAKE3. Two different blocks of n have the same hash with a probability of about n²/2¹²⁹: for a petabyte in pages of 4 KiB
-/// (n = 2³⁸) that is 10⁻¹⁶.
+/// The first 128 bits of BLAKE3. Among n different blocks, two have the same hash with a probability of about n²/2¹²⁹: 10⁻¹⁶ for a petabyte in
+/// pages of 4 KiB (n = 2³⁸).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash(pub [u8; 16]);
 
 impl Hash {
-    /// Hashes bytes.
+    /// Returns the hash of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::from(blake3::hash(bytes))
@@ -36,15 +36,15 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// Bytes of a chunk and of a node of BLAKE3's tree, and of what it makes of either.
+/// Length of a chunk in BLAKE3's tree, bytes; the following constants are the lengths of a node and of a hash value.
 const CHUNK: usize = 1024;
 const NODE: usize = 64;
 const VALUE: usize = 32;
-/// Chunks of a page.
+/// Number of chunks in a page.
 const CHUNKS: usize = cvc_image::PAGE / CHUNK;
-/// Pages that are hashed together: as many as the widest vectors have lanes.
+/// Number of pages that are hashed together: the number of lanes of the widest vectors.
 const LANES: usize = 16;
-/// BLAKE3, section 2.2: the initial value, and flags of its compression function.
+/// Initial value and flags of BLAKE3's compression function (BLAKE3 paper, section 2.2).
 const IV: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,
@@ -60,10 +60,10 @@ const CHUNK_END: u8 = 2;
 const PARENT: u8 = 4;
 const ROOT: u8 = 8;
 
-/// Hashes blocks; those that are zero without computing it.
+/// Appends the hashes of blocks to `hashes`. The hash of an all-zero block is not computed.
 ///
-/// A page has four chunks, which fill a quarter of the lanes of a wide vector if pages are hashed one by one. Here the first chunks of several pages
-/// are hashed at once, then the second ones, and so on: more than twice as fast, and the same hashes.
+/// A page has four chunks. Hashed page by page they would fill only a quarter of the lanes of a wide vector. This function hashes the first chunks
+/// of several pages at once, then their second chunks, and so on: more than twice as fast, with identical hashes.
 pub fn hash_all<'a>(blocks: impl IntoIterator<Item = &'a [u8]>, hashes: &mut Vec<Hash>) {
     let mut pages: [&[u8; cvc_image::PAGE]; LANES] = [&[0; cvc_image::PAGE]; LANES];
     let mut places = [0; LANES];
@@ -89,7 +89,7 @@ pub fn hash_all<'a>(blocks: impl IntoIterator<Item = &'a [u8]>, hashes: &mut Vec
     hash_pages(&pages[..waiting], &places[..waiting], hashes);
 }
 
-/// Hashes up to [`LANES`] pages and puts each hash in its place.
+/// Hashes up to [`LANES`] pages. Stores the hash of each page in `hashes`, at the page's index in `places`.
 fn hash_pages(pages: &[&[u8; cvc_image::PAGE]], places: &[usize], hashes: &mut [Hash]) {
     let platform = Platform::detect();
     let mut chunks = [[[0; VALUE]; LANES]; CHUNKS];
@@ -109,7 +109,7 @@ fn hash_pages(pages: &[&[u8; cvc_image::PAGE]], places: &[usize], hashes: &mut [
             values.as_flattened_mut(),
         );
     }
-    // a node is made of two values
+    // a node of the tree combines two values
     let node = |left: &[[u8; VALUE]; LANES], right: &[[u8; VALUE]; LANES], flags: u8| {
         let mut nodes = [[0; NODE]; LANES];
         for (n, node) in nodes.iter_mut().enumerate().take(pages.len()) {
@@ -137,14 +137,14 @@ fn hash_pages(pages: &[&[u8; cvc_image::PAGE]], places: &[usize], hashes: &mut [
     }
 }
 
-/// Whether all bytes are zero.
+/// Returns whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
-    // whole groups: the compiler makes vectors of it
+    // groups of fixed length, which the compiler vectorises
     let (groups, rest) = bytes.as_chunks::<32>();
     groups.iter().all(|group| *group == [0; 32]) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// Digest of a state: of the names, permissions and digests of all its files, and of its links.
+/// Returns the digest of a state; covers the names, permissions and digests of all its files, and its links.
 pub(crate) fn digest_of_state<'a>(
     files: impl Iterator<Item = (&'a str, u32, &'a str)>,
     links: &[(String, String)],

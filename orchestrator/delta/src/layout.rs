@@ -1,23 +1,23 @@
-//! How the content of a file is cut into blocks.
+//! How the content of a file is divided into blocks.
 
 use crate::error::DeltaError;
 use cvc_delta_rules::BlockSize;
 use cvc_image::Image;
 use std::path::Path;
 
-/// A stretch of the file whose blocks are known by consecutive addresses (of a file that is no image: by offsets).
+/// A contiguous part of the file whose blocks have consecutive addresses. In files that are not images, addresses are offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Where it begins in the content, bytes.
+pub struct DeltaExtent {
+    /// Offset in the content, bytes.
     pub offset: u64,
-    /// Address of its first byte.
+    /// Address of the first byte.
     pub start: u64,
-    /// Its length, bytes.
+    /// Length, bytes.
     pub bytes: u64,
 }
 
-impl Extent {
-    /// Number of blocks that it is cut into: at multiples of the block size in addresses.
+impl DeltaExtent {
+    /// Returns the number of blocks in the extent. Blocks begin at addresses that are multiples of the block size.
     pub fn blocks(&self, size: BlockSize) -> u64 {
         if self.bytes == 0 {
             return 0;
@@ -26,48 +26,48 @@ impl Extent {
         (self.start + self.bytes - 1) / block - self.start / block + 1
     }
 
-    /// The `n`th block.
-    pub fn block(&self, n: u64, size: BlockSize) -> Block {
+    /// Returns the block with index `n` in the extent, from 0.
+    pub fn block(&self, n: u64, size: BlockSize) -> DeltaBlock {
         let block = size.bytes();
         let from = ((self.start / block + n) * block).max(self.start);
         let to = ((self.start / block + n + 1) * block).min(self.start + self.bytes);
-        Block {
+        DeltaBlock {
             offset: self.offset + (from - self.start),
             address: from,
             bytes: u32::try_from(to - from).expect("at most a block"),
         }
     }
 
-    /// All blocks.
-    pub fn cut(&self, size: BlockSize) -> impl Iterator<Item = Block> + '_ {
+    /// Returns all blocks of the extent.
+    pub fn cut(&self, size: BlockSize) -> impl Iterator<Item = DeltaBlock> + '_ {
         (0..self.blocks(size)).map(move |n| self.block(n, size))
     }
 }
 
 /// A block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Where it is in the content, bytes.
+pub struct DeltaBlock {
+    /// Offset in the content, bytes.
     pub offset: u64,
-    /// By what it is known.
+    /// Address of the first byte.
     pub address: u64,
-    /// Its length, bytes: shorter than the block size at the ends of an extent.
+    /// Length, bytes: less than the block size at the ends of an extent.
     pub bytes: u32,
 }
 
-/// How the content of a file is made up: what is between the extents is its frame (the headers of an image).
+/// The layout of the content of a file. The bytes outside the extents are the frame, in an image its headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
-    /// Length of the content, uncompressed, bytes.
+pub struct DeltaLayout {
+    /// Length of the uncompressed content, bytes.
     pub bytes: u64,
-    /// In ascending offsets; empty ones left out.
-    pub extents: Vec<Extent>,
+    /// Extents by ascending offset; none is empty.
+    pub extents: Vec<DeltaExtent>,
 }
 
-impl Layout {
-    /// Of a file that is one extent.
+impl DeltaLayout {
+    /// Returns the layout of a file that is a single extent of `bytes` bytes.
     pub fn by_index(bytes: u64) -> Self {
-        let whole = Extent {
+        let whole = DeltaExtent {
             offset: 0,
             start: 0,
             bytes,
@@ -78,14 +78,14 @@ impl Layout {
         }
     }
 
-    /// Of an image that was read with its areas.
+    /// Returns the layout of an image whose areas have been read.
     pub fn of_image(image: &Image) -> Self {
         let page = cvc_image::PAGE as u64;
         let extents = image
             .areas
             .iter()
             .filter(|area| area.data_bytes > 0)
-            .map(|area| Extent {
+            .map(|area| DeltaExtent {
                 offset: area.file_offset + page,
                 start: area.start,
                 bytes: area.data_bytes,
@@ -97,12 +97,13 @@ impl Layout {
         }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks in all extents.
     pub fn blocks(&self, size: BlockSize) -> u64 {
         self.extents.iter().map(|e| e.blocks(size)).sum()
     }
 
-    /// Refuses one that no file has: a file may be damaged where no checksum tells. The end of the last block is an address, too.
+    /// Returns an error if extents overlap, are out of order or exceed the file, or if the end of the last block is no valid address. A damaged file
+    /// can contain such a layout where no checksum protects it.
     pub fn check(&self, path: &Path) -> Result<(), DeltaError> {
         let mut at = 0;
         for extent in &self.extents {
@@ -122,12 +123,12 @@ impl Layout {
 
 /// The extents of a file by address, each with the number of its first block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Numbers(pub Vec<(Extent, u64)>);
+pub struct Numbers(pub Vec<(DeltaExtent, u64)>);
 
 impl Numbers {
-    pub fn of(layout: &Layout, size: BlockSize) -> Self {
+    pub fn of(layout: &DeltaLayout, size: BlockSize) -> Self {
         let mut first = 0;
-        let mut extents: Vec<(Extent, u64)> = layout
+        let mut extents: Vec<(DeltaExtent, u64)> = layout
             .extents
             .iter()
             .map(|extent| {
@@ -140,7 +141,7 @@ impl Numbers {
         Self(extents)
     }
 
-    /// Whether their blocks are among so many, and all have addresses: a file of hashes may say anything.
+    /// Returns whether the extents are valid and have at most `blocks` blocks: a damaged file of hashes may contain any numbers.
     pub fn are_of(&self, blocks: u64, size: BlockSize) -> bool {
         self.0.iter().all(|(extent, first)| {
             // the last block ends at a multiple of the block size
@@ -152,7 +153,7 @@ impl Numbers {
         })
     }
 
-    /// Which extent contains an address.
+    /// Returns the index of the extent that contains an address.
     fn extent_at(&self, address: u64) -> Option<usize> {
         let after = self
             .0
@@ -166,33 +167,33 @@ impl Numbers {
         extent.is_some_and(|e| e.start <= address && address < e.start + e.bytes)
     }
 
-    fn block_of(&self, n: usize, address: u64, size: BlockSize) -> (Block, u64) {
+    fn block_of(&self, n: usize, address: u64, size: BlockSize) -> (DeltaBlock, u64) {
         let (extent, first) = &self.0[n];
         let n = address / size.bytes() - extent.start / size.bytes();
         (extent.block(n, size), first + n)
     }
 
-    /// The block that contains an address, with its number in the file.
-    pub fn at(&self, address: u64, size: BlockSize) -> Option<(Block, u64)> {
+    /// Returns the block that contains an address, and its number in the file.
+    pub fn at(&self, address: u64, size: BlockSize) -> Option<(DeltaBlock, u64)> {
         let n = self.extent_at(address)?;
         Some(self.block_of(n, address, size))
     }
 
-    /// The number of the block with this address and length.
-    pub fn find(&self, block: &Block, size: BlockSize) -> Option<u64> {
-        Finder::new(self, size).find(block)
+    /// Returns the number of the block with this address and length.
+    pub fn find(&self, block: &DeltaBlock, size: BlockSize) -> Option<u64> {
+        BlockFinder::new(self, size).find(block)
     }
 }
 
-/// Finds one block after the other: the next one is mostly in the same extent, or in the next one.
+/// Looks up blocks in ascending order. The next block is usually in the same extent or the following one, which are tried first.
 #[derive(Clone, Debug)]
-pub struct Finder<'a> {
+pub struct BlockFinder<'a> {
     numbers: &'a Numbers,
     size: BlockSize,
     last: usize,
 }
 
-impl<'a> Finder<'a> {
+impl<'a> BlockFinder<'a> {
     pub fn new(numbers: &'a Numbers, size: BlockSize) -> Self {
         Self {
             numbers,
@@ -201,8 +202,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The number of the block with this address and length.
-    pub fn find(&mut self, block: &Block) -> Option<u64> {
+    /// Returns the number of the block with the address and length of `block`.
+    pub fn find(&mut self, block: &DeltaBlock) -> Option<u64> {
         let n = [self.last, self.last + 1]
             .into_iter()
             .find(|n| self.numbers.contains(*n, block.address))

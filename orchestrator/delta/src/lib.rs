@@ -1,11 +1,12 @@
-//! What changes between two checkpoints of the same processes, as files that restore each of them to the byte.
+//! Changes between two checkpoints of the same processes, as files from which each checkpoint is restored byte for byte.
 //!
-//! A checkpoint (a *state*) is a directory with the images of all ranks, or one file. Its content is cut into blocks. Blocks of DMTCP images are known
-//! by their **address** in the process: a page that was touched for the first time moves everything behind it in the file, but nothing in memory.
-//! Other files, and the published method, go by the **index** of the block in the file. A state is compared with an earlier one by the hashes of
-//! its blocks alone ([`Signature`]); no byte of the earlier one is needed.
+//! A checkpoint (a *state*) is a directory with the images of all ranks, or one file. Its content is divided into blocks. Blocks of DMTCP images
+//! are identified by their **address** in the process: when a page is touched for the first time, everything after it moves in the file, but not in
+//! memory. Blocks of other files, and all blocks with the published method, are identified by their **index** in the file. A state is compared with
+//! the hashes ([`Signature`]) of an earlier state; the data of the earlier state are not needed.
 //!
-//! A [`Series`] is a directory with the states of one run, each stored in full or as what changed since another, its base, as its [`Method`] decides.
+//! A [`Series`] is a directory with the states of one run. Its [`Method`] decides which states are stored in full and which as changes since
+//! another state, the base.
 
 mod codec;
 mod content;
@@ -19,6 +20,7 @@ mod link;
 mod make;
 mod matrix;
 mod new_dir;
+pub mod parity;
 mod partner;
 mod restore;
 mod same;
@@ -29,11 +31,11 @@ mod taken;
 mod whole;
 
 pub use cvc_delta_rules::{Addressing, BlockSize, Codec, Method, Threshold, Transform, Volumes};
-pub use diff::{Change, Changes, PartChange, Parts, changed_by_part, changes, sign_with_parts};
+pub use diff::{Change, PageChanges, PartChange, Parts, changed_by_part, changes, sign_with_parts};
 pub use error::{DeltaError, DeltaErrorKind};
-pub use file::{ImageEntry, StateFile, Summary};
+pub use file::{DeltaSummary, ImageEntry, StateFile};
 pub use hash::Hash;
-pub use matrix::{Choice, Matrix};
+pub use matrix::{Matrix, MatrixChoice};
 pub use partner::changed_bytes;
 pub use restore::Chain;
 pub use same::require_same;

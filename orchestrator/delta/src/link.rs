@@ -1,39 +1,39 @@
-//! The files of a chain, and of which stored blocks a block is made.
+//! The files of a chain (a state and its successive bases), and the stored blocks from which a block is assembled.
 
 use crate::{
     error::DeltaError,
     file::{Reference, StateFile},
-    layout::{Block, Numbers},
+    layout::{DeltaBlock, Numbers},
 };
 use std::collections::HashMap;
 
-/// A file of a chain, with its extents by address and by number.
+/// A file of a chain, with tables for finding blocks by address and by number.
 #[derive(Debug)]
 pub struct Link {
     pub file: StateFile,
     pub names: HashMap<String, usize>,
     pub numbers: Vec<Numbers>,
-    /// Number of the first block of each image among those of all images; one more for the end.
+    /// For each image, the number of its first block among the blocks of all images; one more entry for the end.
     pub firsts: Vec<u64>,
-    /// The same of each extent of an image among those of the image.
+    /// For each image and extent, the number of the extent's first block among the blocks of the image.
     pub extents: Vec<Vec<u64>>,
-    /// The same image in the file of the base.
+    /// For each image, its index among the images of the next file in the chain, that of the base; `None` if the base has no such image.
     pub in_base: Vec<Option<usize>>,
 }
 
-/// A block of a file of a chain.
+/// The place of a block in a chain.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Which file.
+pub struct LinkPlace {
+    /// Index of the file in the chain.
     pub at: usize,
     pub image: usize,
-    pub block: Block,
-    /// Its number in the image.
+    pub block: DeltaBlock,
+    /// Number of the block in the image.
     pub number: usize,
 }
 
-/// A stored block: of which file of a chain, and its number there.
-pub type Part = (usize, u32);
+/// A stored block: index of the file in the chain, and number of the block in that file.
+pub type LinkPart = (usize, u32);
 
 impl Link {
     pub fn new(file: StateFile) -> Self {
@@ -44,7 +44,7 @@ impl Link {
         let numbers = (0..images.len())
             .map(|n| Numbers::of(file.layout(n), size))
             .collect();
-        // the tables were checked: there are as many references as blocks
+        // the tables were validated: there is a reference for each block
         let firsts = (0..images.len()).scan(0, |end, n| {
             *end += file.references(n).len() as u64;
             Some(*end)
@@ -71,9 +71,9 @@ impl Link {
         }
     }
 
-    /// The image and block with a number among the blocks of all images.
-    pub fn numbered(&self, number: u64) -> Option<(usize, Block, usize)> {
-        // an image without blocks begins where the next one does
+    /// Finds a block by its number among the blocks of all images. Returns the index of its image, the block, and its number in the image.
+    pub fn numbered(&self, number: u64) -> Option<(usize, DeltaBlock, usize)> {
+        // an image without blocks begins at the same number as the next image
         let image = self.firsts.partition_point(|first| *first <= number) - 1;
         let within = number - self.firsts[image];
         let firsts = self.extents.get(image)?;
@@ -84,8 +84,12 @@ impl Link {
     }
 }
 
-/// The stored blocks of which a block is the exclusive or: none if it is zero.
-pub fn parts_of(files: &[Link], mut place: Place, to: &mut Vec<Part>) -> Result<(), DeltaError> {
+/// Appends to `to` the stored blocks whose XOR is the block at `place`; none if the block is all zeros.
+pub fn parts_of(
+    files: &[Link],
+    mut place: LinkPlace,
+    to: &mut Vec<LinkPart>,
+) -> Result<(), DeltaError> {
     loop {
         let link = &files[place.at];
         let damaged = || {
@@ -124,7 +128,7 @@ pub fn parts_of(files: &[Link], mut place: Place, to: &mut Vec<Part>) -> Result<
             }),
         };
         let (image, block, number) = found.ok_or_else(damaged)?;
-        place = Place {
+        place = LinkPlace {
             at: place.at + 1,
             image,
             block,

@@ -1,12 +1,12 @@
-//! Makes the file of a state.
+//! Creates the file of a state.
 
 use crate::{
     codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    file::{BaseRef, ImageEntry, Reference, StateWriter, Summary, Written},
+    file::{BaseRef, DeltaSummary, ImageEntry, Reference, StateWriter, WrittenDelta},
     hash::Hash,
-    layout::{Block, Layout},
+    layout::{DeltaBlock, DeltaLayout},
     partner::Partners,
     restore::Chain,
     signature::{self, ImageSignature, Signature, Signed},
@@ -15,35 +15,36 @@ use crate::{
 use cvc_delta_rules::{Codec, Transform};
 use std::{collections::HashMap, path::Path};
 
-/// How the file of a state is made.
+/// Settings for the file of a state.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub codec: Codec,
     pub transform: Transform,
-    /// Blocks in a packet; 0: all are one stream.
+    /// Number of blocks in a packet; 0: all blocks are one stream.
     pub packet_blocks: u32,
-    /// Whether a content that several blocks have is stored once, and one that the base has at another place not again.
+    /// Whether identical blocks of a state are stored only once (not with [`Transform::Xor`]), and blocks that the base has at another place are not
+    /// stored.
     pub once: bool,
 }
 
-/// The state against which one is stored.
-pub struct Against<'a> {
+/// The base that a state is stored against.
+pub struct DeltaReference<'a> {
     pub reference: BaseRef,
     pub signature: &'a Signature,
-    /// Its blocks, if they are wanted for [`Transform::Xor`].
+    /// The files that restore the base; `Some` if its blocks are needed for [`Transform::Xor`].
     pub chain: Option<&'a mut Chain>,
 }
 
-/// Writes the file of a state that was signed.
+/// Writes the file of a state whose blocks have been hashed.
 pub fn make(
     path: &Path,
     state: u32,
     source: &Source,
     signed: &Signed,
-    mut against: Option<Against<'_>>,
+    mut against: Option<DeltaReference<'_>>,
     settings: Settings,
     progress: &dyn Fn(u64),
-) -> Result<(Summary, Written), DeltaError> {
+) -> Result<(DeltaSummary, WrittenDelta), DeltaError> {
     let mut writer = StateWriter::new(
         path,
         settings.codec,
@@ -101,7 +102,7 @@ pub fn make(
         });
     }
     source.require_unchanged()?;
-    let summary = Summary {
+    let summary = DeltaSummary {
         state,
         base: against.map(|a| a.reference),
         addressing: signed.signature.addressing,
@@ -118,7 +119,8 @@ pub fn make(
     Ok((summary, written))
 }
 
-/// For contents that blocks have which changed: the number of a block among all blocks of the base that has it, too.
+/// Looks up the contents of changed blocks in the base. Returns, by the hash of each content found, the number of its block among all blocks of the
+/// base.
 fn find_elsewhere(source: &Source, signed: &Signed, old: &Signature) -> HashMap<Hash, u64> {
     let size = signed.signature.block;
     let zero = Hash::of(&[]);
@@ -149,27 +151,27 @@ fn find_elsewhere(source: &Source, signed: &Signed, old: &Signature) -> HashMap<
         .collect()
 }
 
-/// Works on one file of a state.
+/// Processes one file of a state.
 struct Maker<'a> {
     file: &'a SourceFile,
     own: &'a ImageSignature,
     old: Option<&'a ImageSignature>,
-    /// Where the file has another name in the base: the number of its first block among all blocks of the base.
+    /// The number of the file's first block in the base, among all blocks of the base; `Some` only if the file has another name there.
     renamed: Option<u64>,
     settings: Settings,
-    /// Where the base has contents of blocks that changed.
+    /// By hash, the contents of changed blocks that the base has at another place, each with the number of its block in the base.
     elsewhere: &'a HashMap<Hash, u64>,
     references: Vec<Reference>,
-    /// Numbers of moved blocks among all blocks of the base.
+    /// For each block whose content the base has at another place, the number of that content's block among all blocks of the base.
     moved: Vec<u64>,
     /// Blocks to be stored, each with its number in the file.
-    wanted: Vec<(Block, usize)>,
+    wanted: Vec<(DeltaBlock, usize)>,
     changed_bytes: u64,
     moved_bytes: u64,
 }
 
 impl Maker<'_> {
-    /// Finds out what to store.
+    /// Compares the file with the base, and determines the reference of each block and the blocks to store.
     fn compare(&mut self, signed: &Signed, read: &signature::SignedFile) {
         let size = signed.signature.block;
         let zero = Hash::of(&[]);
@@ -200,8 +202,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Refers to a block that did not change, by its number in its file. Restores find a file of the base by its name: blocks of one that has another
-    /// name are those of another place.
+    /// Returns the reference of an unchanged block; `place` is its number in the base's file. A restore finds the base's file by its name. If the
+    /// file has another name there, the block is therefore recorded as one at another place; `None`: there are too many such blocks.
     fn unchanged(&mut self, place: u64, is_zero: bool) -> Option<Reference> {
         let Some(first) = self.renamed else {
             return Some(Reference::Base);
@@ -214,11 +216,11 @@ impl Maker<'_> {
         Some(Reference::Moved(n))
     }
 
-    /// Stores it.
+    /// Reads the blocks to store and writes them.
     fn store(
         &mut self,
         signed: &Signed,
-        layout: &Layout,
+        layout: &DeltaLayout,
         writer: &mut StateWriter,
         stored: &mut HashMap<Hash, u32>,
         mut chain: Option<&mut Chain>,
@@ -228,7 +230,7 @@ impl Maker<'_> {
         let hashes = self.own.hashes();
         let once = self.settings.once && self.settings.transform != Transform::Xor;
         if once {
-            // what is stored already is not read again
+            // identical blocks that were already stored are not read again
             let references = &mut self.references;
             self.wanted.retain(|(_, number)| {
                 let known = stored.get(&hashes[*number]);
@@ -238,7 +240,7 @@ impl Maker<'_> {
                 known.is_none()
             });
         }
-        let blocks: Vec<Block> = self.wanted.iter().map(|(block, _)| *block).collect();
+        let blocks: Vec<DeltaBlock> = self.wanted.iter().map(|(block, _)| *block).collect();
         let mut numbers = self.wanted.iter().map(|(_, number)| *number);
         let mut content = Content::open(self.file, signed.signature.addressing)?;
         if content.layout != *layout {
@@ -274,7 +276,7 @@ impl Maker<'_> {
             }
             Ok(())
         })?;
-        // what was not found again is not stored as zeros
+        // blocks that could not be read again must not be stored as zeros
         match numbers.next() {
             Some(_) => Err(DeltaError::new(&self.file.path, DeltaErrorKind::Changed)),
             None => Ok(()),

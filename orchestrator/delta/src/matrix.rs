@@ -1,4 +1,4 @@
-//! What changed between any two states of a run, and what each method would store of them.
+//! Changes between any two states of a run, and the bytes that each method would store for each state.
 
 use crate::{
     diff::Parts,
@@ -11,20 +11,20 @@ use crate::{
 use cvc_delta_rules::{Addressing, BlockSize, Chains, Method, Threshold};
 use std::path::{Path, PathBuf};
 
-/// The states of a run, and what differs between any two of them.
+/// The states of a run, and the volume of changes between any two of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// When each was taken, seconds.
+    /// Time at which each state was taken, seconds.
     pub taken_s: Vec<f64>,
-    /// Where these times are from.
+    /// Source of the times.
     pub times: TimeSource,
-    /// Bytes of each.
+    /// Size of each state, bytes.
     pub bytes: Vec<u64>,
     /// `changed[newer][older]`: bytes of blocks of the newer state that the older one does not have at the same place.
     changed: Vec<Vec<u64>>,
 }
 
-/// The processes of states that were read one after another.
+/// The processes in the images of the last state that has images, and the path of that state.
 #[derive(Debug, Default)]
 struct Processes {
     last: Vec<String>,
@@ -32,10 +32,10 @@ struct Processes {
 }
 
 impl Processes {
-    /// Takes those of the next state.
+    /// Records the processes of the next state.
     ///
     /// # Errors
-    /// Where none of them is in the state before: they are checkpoints of two runs.
+    /// The previous state contains none of these processes: the checkpoints are of two runs.
     fn add(
         &mut self,
         state: &Source,
@@ -58,25 +58,25 @@ impl Processes {
     }
 }
 
-/// What a method stores of a state.
+/// The decision of a method for one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The state against which it is stored, from 0; none: in full.
+pub struct MatrixChoice {
+    /// Index of the base, from 0; `None`: the state is stored in full.
     pub base: Option<usize>,
-    /// Whether later states are stored against it.
+    /// Whether later states are stored against this one.
     pub becomes_base: bool,
-    /// Bytes of blocks that are stored.
+    /// Bytes of the stored blocks.
     pub bytes: u64,
-    /// Files that restore it.
+    /// Number of files needed to restore the state.
     pub files: u32,
 }
 
 impl Matrix {
-    /// Reads states, each a directory or file, in the order in which they were taken. Their hashes are held in memory: 0.4 % of their bytes
-    /// with pages. `progress` is told bytes that were read.
+    /// Reads states, each a directory or file, in the order in which they were taken. Holds their hashes in memory: 0.4 % of their size, if blocks
+    /// are pages. `progress` receives the number of bytes read.
     ///
     /// # Errors
-    /// What cannot be read; states of two runs.
+    /// A file cannot be read, or the states are of two runs.
     pub fn read(
         states: &[impl AsRef<Path>],
         addressing: Addressing,
@@ -86,10 +86,10 @@ impl Matrix {
         Self::read_each(states, addressing, block, progress, &mut |_, _, _| ())
     }
 
-    /// As [`Self::read`]. `each` gets each state with its parts and all states before it.
+    /// Reads states as [`Self::read`] does. Calls `each` with each state, its parts, and all earlier states.
     ///
     /// # Errors
-    /// What cannot be read; states of two runs.
+    /// A file cannot be read, or the states are of two runs.
     pub fn read_each(
         states: &[impl AsRef<Path>],
         addressing: Addressing,
@@ -121,10 +121,10 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// From known differences: `changed[newer][older]` for all older ones.
+    /// Creates a matrix from known volumes: `changed[newer][older]` for all older states.
     ///
     /// # Panics
-    /// If there is not a row for each state with a number for each older one.
+    /// Panics unless there is a row for each state, with a number for each older state.
     #[must_use]
     pub fn new(taken_s: Vec<f64>, bytes: Vec<u64>, changed: Vec<Vec<u64>>) -> Self {
         assert!(
@@ -141,35 +141,35 @@ impl Matrix {
         }
     }
 
-    /// Number of states.
+    /// Returns the number of states.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no states.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Bytes of blocks of the newer state that the older one does not have.
+    /// Returns the bytes of blocks of the newer state that the older state does not have at the same place.
     ///
     /// # Panics
-    /// If `newer` is not after `older`.
+    /// Panics if `newer` is not after `older`.
     #[must_use]
     pub fn changed(&self, newer: usize, older: usize) -> u64 {
         self.changed[newer][older]
     }
 
-    /// What a method stores of each state: the same that a series of it does.
+    /// Returns the decisions of a method for all states; they are the same as in a series with this method.
     #[must_use]
-    pub fn choices(&self, method: Method) -> Vec<Choice> {
+    pub fn choices(&self, method: Method) -> Vec<MatrixChoice> {
         let mut chains = Chains::new(method);
         (0..self.len())
             .map(|t| {
                 let stored = chains.add(|older| self.changed(t, older) as f64);
-                Choice {
+                MatrixChoice {
                     base: stored.base,
                     becomes_base: stored.becomes_base,
                     bytes: stored
@@ -181,7 +181,7 @@ impl Matrix {
             .collect()
     }
 
-    /// The states, from 0, at which ADCA moves its base.
+    /// Returns the indices, from 0, of the states at which ADCA changes its base.
     #[must_use]
     pub fn switches(&self, threshold: Threshold) -> Vec<usize> {
         self.choices(Method::Adca { threshold })
@@ -193,7 +193,7 @@ impl Matrix {
             .collect()
     }
 
-    /// The same for several ratios: number and moment of the switches against the threshold.
+    /// Returns each threshold ratio with the indices of the states at which ADCA with this ratio changes its base.
     #[must_use]
     pub fn switches_by_ratio(&self, ratios: &[f64]) -> Vec<(f64, Vec<usize>)> {
         ratios

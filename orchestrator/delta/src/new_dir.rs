@@ -1,7 +1,7 @@
-//! A directory that gets its name when it is whole, and what a program that was killed left of one.
+//! A directory that gets its final name when it is complete, and the removal of incomplete directories that a killed program left.
 //!
-//! Beside the directory lies a file that is locked as long as its maker lives. A lock ends with the process, so a file that can be locked is of a dead
-//! one.
+//! A lock file next to the directory stays locked while the process that creates the directory runs. The lock ends with the process: if the file
+//! can be locked, the process has ended.
 
 use crate::file::wire::NEW;
 use std::{
@@ -11,26 +11,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How the names of locked files end.
+/// Suffix of lock files.
 const LOCK: &str = ".lock";
-/// Bytes of a name that its temporary ones show: more would not leave room for the rest.
+/// Maximum number of bytes of the final name that a temporary name contains; a longer part would leave no room for the rest.
 const SHOWN: usize = 200;
-/// Digits that tell temporary names of the same place apart.
+/// Number of hexadecimal digits that distinguish temporary names with the same final name.
 const DIGITS: usize = 8;
-/// Names that are tried before it is given up.
+/// Number of temporary names that are tried.
 const TRIES: u32 = 1000;
 
-/// A directory that does not have its name yet. Dropping it removes it.
+/// A directory that does not have its final name yet. Dropping this value removes the directory.
 pub struct NewDir {
     to: PathBuf,
     parent: PathBuf,
     dir: PathBuf,
     lock: PathBuf,
-    /// Locked until the directory has its name or is gone; none where files cannot be locked.
+    /// Locked until the directory is renamed or removed; `None` if the file system has no locks.
     _locked: Option<File>,
 }
 
-/// How temporary names of a place begin.
+/// Returns the prefix of temporary names for a final path.
 fn prefix(to: &Path) -> String {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let mut shown = name.len().min(SHOWN);
@@ -41,8 +41,8 @@ fn prefix(to: &Path) -> String {
 }
 
 impl NewDir {
-    /// Makes one beside the place that it is for, and removes those that dead programs left there for the same place.
-    pub fn beside(to: &Path) -> io::Result<Self> {
+    /// Creates a temporary directory next to its final place, after removing directories that ended processes left for the same place.
+    pub fn next_to(to: &Path) -> io::Result<Self> {
         let parent = match to.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -58,16 +58,16 @@ impl NewDir {
                 Err(error) => return Err(error),
             };
             let locked = match file.try_lock() {
-                // one that sweeps may have found it before it was locked, and removed it
+                // another process may have taken the file for a left-over before it was locked, and removed it
                 Ok(()) if file.metadata()?.nlink() == 0 => continue,
                 Ok(()) => Some(file),
                 Err(TryLockError::WouldBlock) => continue,
-                // such a file system has no locks: nobody sweeps there
+                // this file system has no locks: left-overs are not removed here
                 Err(TryLockError::Error(_)) => None,
             };
             let dir = parent.join(name);
             if let Err(error) = DirBuilder::new().mode(0o700).create(&dir) {
-                // a directory that is there already is somebody else's
+                // a directory with this name exists and belongs to another process
                 let _ = fs::remove_file(&lock);
                 return Err(error);
             }
@@ -82,12 +82,12 @@ impl NewDir {
         Err(io::Error::other("too many temporary directories for it"))
     }
 
-    /// Where it is now.
+    /// Returns the current path.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Gives it its name, also after a loss of power.
+    /// Renames the directory to its final name; durable after a loss of power.
     pub fn rename(self) -> io::Result<()> {
         fs::rename(&self.dir, &self.to)?;
         File::open(&self.parent)?.sync_all()
@@ -96,13 +96,13 @@ impl NewDir {
 
 impl Drop for NewDir {
     fn drop(&mut self) {
-        // it is not there any more if it has its name
+        // does not exist any more after a successful rename
         let _ = fs::remove_dir_all(&self.dir);
         let _ = fs::remove_file(&self.lock);
     }
 }
 
-/// Removes what dead programs left. What cannot be removed is left: it does no harm.
+/// Removes directories that ended processes left. Directories that cannot be removed remain, which is harmless.
 fn sweep(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -118,15 +118,15 @@ fn sweep(parent: &Path, prefix: &str) {
         if !is_for_it || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        // NFS locks only what is open for writing
+        // NFS locks only files open for writing
         let Ok(file) = File::options().write(true).open(entry.path()) else {
             continue;
         };
-        // its maker may have ended meanwhile, and made another of this name
+        // the owner may have ended and its lock file may have been replaced since it was opened
         let is_of_a_dead_one =
             file.try_lock().is_ok() && file.metadata().is_ok_and(|file| file.nlink() > 0);
         if is_of_a_dead_one {
-            // the directory first: the file tells the next one that it is there
+            // remove the directory first: as long as the lock file exists, the next program finds the directory
             if fs::remove_dir_all(parent.join(own))
                 .is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
             {

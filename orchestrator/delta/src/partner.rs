@@ -1,19 +1,19 @@
-//! Which file of an earlier state is the same as one of a later state: the one of the same name, or, of what DMTCP saves in `_files` directories, the one
-//! that was saved of the same original. DMTCP gives a saved file a number of its own with each checkpoint.
+//! Finds the file of an earlier state that corresponds to a file of a later state. Usually both have the same name. For files that DMTCP saves in
+//! `_files` directories, both were saved from the same original: DMTCP gives a saved file a different number in each checkpoint.
 
 use crate::signature::{ImageSignature, Signature};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files of an earlier state, as a later one finds them.
+/// The files of an earlier state, looked up by names of a later state.
 pub(crate) struct Partners<'a> {
     old: &'a Signature,
-    /// Names of the later state's saved files that the earlier one lacks, with those of the earlier one's files.
+    /// Names of saved files in the later state that the earlier state lacks, each with the name of the corresponding file in the earlier state.
     saved: BTreeMap<String, String>,
 }
 
 impl<'a> Partners<'a> {
     pub fn new(new: &Signature, old: &'a Signature) -> Self {
-        // where several were saved of one original, nothing tells which is which
+        // files that were saved from the same original are indistinguishable and have no counterpart
         let (mut once, mut twice) = (BTreeMap::new(), BTreeSet::new());
         for name in new.images.keys().filter(|n| !old.images.contains_key(*n)) {
             if let Some((original, _)) = original(name)
@@ -37,14 +37,14 @@ impl<'a> Partners<'a> {
         Self { old, saved }
     }
 
-    /// The earlier file's name and hashes.
+    /// Returns the name and hashes of the corresponding file in the earlier state.
     pub fn of(&self, name: &str) -> Option<(&str, &'a ImageSignature)> {
         let name = self.saved.get(name).map_or(name, String::as_str);
         let (name, image) = self.old.images.get_key_value(name)?;
         Some((name, image))
     }
 
-    /// The number of the first block of a file of the earlier state among all its blocks.
+    /// Returns the number of the first block of the corresponding file among all blocks of the earlier state.
     pub fn first_block(&self, name: &str) -> u64 {
         let images = self.old.images.iter();
         let before = images.take_while(|(other, _)| other.as_str() < name);
@@ -52,7 +52,8 @@ impl<'a> Partners<'a> {
     }
 }
 
-/// Bytes of blocks of `new` that `old` does not have at the same place of the same file: the one rule by which changes are counted, stored and compared.
+/// Returns the bytes of blocks of `new` that `old` does not have at the same place of the same file. This definition of a change is used to count,
+/// store and compare.
 #[must_use]
 pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
     let partners = Partners::new(new, old);
@@ -72,7 +73,7 @@ pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
         .sum()
 }
 
-/// What was saved in a file of a `_files` directory, and the number behind it.
+/// Returns the name of the original of a saved file in a `_files` directory, and the number that DMTCP appended.
 fn original(name: &str) -> Option<(&str, u64)> {
     let (dir, file) = name.rsplit_once('/')?;
     let (original, number) = file.rsplit_once('_')?;

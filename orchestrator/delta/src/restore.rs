@@ -1,14 +1,14 @@
-//! Gives states back from the files that store them.
+//! Restores states from the files that store them.
 
 use crate::{
     codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    file::{StateFile, Summary},
+    file::{DeltaSummary, StateFile},
     frame::Unpacker,
     hash::{Hash, hash_all},
-    layout::Extent,
-    link::{Link, Part, Place, parts_of},
+    layout::DeltaExtent,
+    link::{Link, LinkPart, LinkPlace, parts_of},
     new_dir::NewDir,
     signature::{self, ImageSignature, Signature},
     source::{STORED_MODE, Source},
@@ -23,53 +23,60 @@ use std::{
     path::Path,
 };
 
-/// Bytes of unpacked packets that are kept for what may refer to them next. Where the packets of a chain are longer (all blocks as one stream),
-/// one of each file is kept.
+/// Maximum size of the cache of decompressed packets, bytes. If the longest packets of a chain's files are longer in total, the cache has room for
+/// one packet of each file.
 const KEPT: u64 = 64 << 20;
-/// Bytes that are put together at a time, by all cores.
+/// Bytes that all cores assemble at a time.
 const WINDOW: usize = 16 << 20;
-/// Bytes of a frame that are unpacked at a time.
+/// Bytes of a frame that are decompressed at a time.
 const PIECE: usize = 1 << 20;
-/// Blocks that one core puts together at a time.
+/// Number of blocks that one core assembles at a time.
 const TOGETHER: usize = 64;
 
-/// The files that restore a state: its own, its base's, and so on to one that is stored in full.
+/// The files that restore a state: its own file, the file of its base, and so on to a state that is stored in full.
 #[derive(Debug)]
 pub struct Chain {
     files: Vec<Link>,
     packets: Packets,
 }
 
-/// Unpacked packets, by file of the chain and number.
+/// Cache of decompressed packets, by file of the chain and packet number.
 #[derive(Debug, Default)]
 struct Packets {
-    /// What is kept at most, bytes: the same for all of a chain.
+    /// Maximum size of the cache for the whole chain, bytes.
     most_bytes: u64,
     kept: HashMap<(usize, usize), (u64, Vec<u8>)>,
     bytes: u64,
     clock: u64,
 }
 
-/// Content that is put together at once.
+/// A part of a file's content that is assembled at once.
 #[derive(Debug, Default)]
 struct Batch {
-    /// Where it begins in the content.
+    /// Offset of the batch in the content, bytes.
     offset: u64,
-    /// Frames are there, blocks are filled in.
+    /// The bytes of the batch: frames are complete, blocks are filled in later.
     bytes: Vec<u8>,
-    /// Where blocks are in it, and how many parts each has.
+    /// For each block its range in `bytes`, and the number of its parts: the stored blocks whose XOR it is.
     blocks: Vec<(Range<usize>, usize)>,
-    parts: Vec<Part>,
+    parts: Vec<LinkPart>,
     packets: BTreeSet<(usize, usize)>,
     packet_bytes: u64,
 }
 
+/// Result of adding a block to a batch: whether there was room, so that it was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    Full,
+}
+
 impl Batch {
-    /// Adds a block, unless its packets are too many with those of the others.
-    fn add(&mut self, files: &[Link], place: Place, most: u64) -> Result<bool, DeltaError> {
+    /// Adds a block, unless the packets of all blocks in the batch would exceed `most` bytes.
+    fn add(&mut self, files: &[Link], place: LinkPlace, most: u64) -> Result<Room, DeltaError> {
         let from = self.parts.len();
         parts_of(files, place, &mut self.parts)?;
-        // mostly none: blocks that are neighbours lie in the same packet
+        // usually remains empty: adjacent blocks are in the same packet
         let mut more: Vec<(usize, usize)> = Vec::new();
         let mut bytes = 0_u64;
         for (at, n) in &self.parts[from..] {
@@ -81,7 +88,7 @@ impl Batch {
         }
         if self.packet_bytes.saturating_add(bytes) > most && !self.packets.is_empty() {
             self.parts.truncate(from);
-            return Ok(false);
+            return Ok(Room::Full);
         }
         self.packet_bytes = self.packet_bytes.saturating_add(bytes);
         self.packets.extend(more);
@@ -89,10 +96,11 @@ impl Batch {
         self.bytes.resize(begin + place.block.bytes as usize, 0);
         let parts = self.parts.len() - from;
         self.blocks.push((begin..self.bytes.len(), parts));
-        Ok(true)
+        Ok(Room::Enough)
     }
 
-    /// Fills blocks in, adds their hashes if these are wanted, and hands on what is in the range. It is then empty.
+    /// Fills in the blocks, calls `to` with the bytes that lie within `range`, and empties the batch. Appends the hashes of the blocks to `hashes`,
+    /// unless it is `None`.
     fn hand_on(
         &mut self,
         files: &[Link],
@@ -102,7 +110,7 @@ impl Batch {
         to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
     ) -> Result<(), DeltaError> {
         packets.unpack(files, &self.packets)?;
-        let mut blocks: Vec<(&mut [u8], &[Part])> = Vec::with_capacity(self.blocks.len());
+        let mut blocks: Vec<(&mut [u8], &[LinkPart])> = Vec::with_capacity(self.blocks.len());
         let (mut at, mut rest, mut parts) = (0, &mut self.bytes[..], &self.parts[..]);
         for (place, count) in &self.blocks {
             let (own, later) = parts.split_at(*count);
@@ -143,10 +151,10 @@ impl Batch {
 }
 
 impl Chain {
-    /// Takes files in their order: of the state, of its base, and so on.
+    /// Creates a chain from files in this order: the file of the state, of its base, and so on.
     ///
     /// # Errors
-    /// Where a file is not the base of the one before it, or none is stored in full.
+    /// A file is not the base of the previous file, or no file is stored in full.
     pub fn new(files: Vec<StateFile>) -> Result<Self, DeltaError> {
         for pair in files.windows(2) {
             let (of, base) = (&pair[0], &pair[1]);
@@ -185,28 +193,28 @@ impl Chain {
         Ok(Self { files, packets })
     }
 
-    /// What the state is.
+    /// Returns the summary of the state.
     #[must_use]
-    pub fn summary(&self) -> &Summary {
+    pub fn summary(&self) -> &DeltaSummary {
         self.files[0].file.summary()
     }
 
-    /// Number of files that the state needs.
+    /// Returns the number of files that the state needs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there is none, which cannot be.
+    /// Returns whether the chain has no files; always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The block of an image that contains an address (of a file that is no image: an offset).
+    /// Returns the block of an image that contains an address. In files that are not images, addresses are offsets.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be unpacked.
+    /// There is no such block, or it cannot be decompressed.
     pub fn block(&mut self, image: &str, address: u64) -> Result<Vec<u8>, DeltaError> {
         let link = &self.files[0];
         let none = || {
@@ -218,7 +226,7 @@ impl Chain {
         let size = link.file.summary().block_bytes;
         let image = *link.names.get(image).ok_or_else(none)?;
         let (block, number) = link.numbers[image].at(address, size).ok_or_else(none)?;
-        let place = Place {
+        let place = LinkPlace {
             at: 0,
             image,
             block,
@@ -236,11 +244,12 @@ impl Chain {
         Ok(bytes)
     }
 
-    /// Hands on a stretch of a file of the state, bytes of its uncompressed content, and unpacks only the packets that it needs. What lies beyond
-    /// the end of the file is left out. Each packet is compared with its checksum; the digest of the file is not, which needs all of it.
+    /// Calls `to` with the bytes in `range` of a file of the state; offsets are those in the uncompressed content. Decompresses only the packets that
+    /// are needed, and checks their checksums. The digest of the file is not checked, because it covers the whole file. Bytes beyond the end of the
+    /// file are omitted.
     ///
     /// # Errors
-    /// Where there is no such file, a packet is damaged, or `to` refuses.
+    /// The file does not exist, a packet is damaged, or `to` returns an error.
     pub fn read(
         &mut self,
         name: &str,
@@ -261,8 +270,8 @@ impl Chain {
         self.walk(image, &range, None, to).map(|_| ())
     }
 
-    /// Hands on what a range of the `image`th file of the state has, and adds the hashes of the blocks that it goes through. Returns the hash of
-    /// the frame, as far as it was unpacked.
+    /// Calls `to` with the bytes in `range` of the state's file with the index `image`, and appends the hashes of the assembled blocks to `hashes`.
+    /// Returns the hash of the part of the frame that was decompressed.
     fn walk(
         &mut self,
         image: usize,
@@ -280,10 +289,10 @@ impl Chain {
             offset: range.start.min(layout.bytes),
             ..Batch::default()
         };
-        // bytes of the frame that lie before, and how many of them were unpacked
+        // bytes of the frame before this extent, and how many of them were decompressed or skipped
         let (mut frame_bytes, mut unpacked) = (0, 0);
         let mut at = 0;
-        let end = Extent {
+        let end = DeltaExtent {
             offset: layout.bytes,
             start: 0,
             bytes: 0,
@@ -315,14 +324,14 @@ impl Chain {
             if within.is_empty() {
                 continue;
             }
-            // from the block that has the first byte to the one that has the last one
+            // from the block with the first byte of the range to the block with its last byte
             let number = |offset: u64| {
                 (extent.start + (offset - extent.offset)) / size.bytes()
                     - extent.start / size.bytes()
             };
             for n in number(within.start)..=number(within.end - 1) {
                 let block = extent.block(n, size);
-                let place = Place {
+                let place = LinkPlace {
                     at: 0,
                     image,
                     block,
@@ -331,7 +340,7 @@ impl Chain {
                 if batch.bytes.is_empty() {
                     batch.offset = block.offset;
                 }
-                if !batch.add(files, place, most)? {
+                if batch.add(files, place, most)? == Room::Full {
                     batch.hand_on(files, packets, hashes.as_deref_mut(), range, to)?;
                     batch.add(files, place, most)?;
                 }
@@ -344,7 +353,7 @@ impl Chain {
         Ok(frame.hash())
     }
 
-    /// Hands on the content of the `n`th file of the state, and checks its digest. Returns the hashes of its blocks.
+    /// Calls `to` with the content of the state's file with the index `n`, and checks the digest of the file. Returns the hashes of its blocks.
     fn content(
         &mut self,
         n: usize,
@@ -368,37 +377,37 @@ impl Chain {
         ))
     }
 
-    /// Restores the state as a directory that does not exist yet, and appears whole or not at all. `progress` is told bytes that were written.
+    /// Restores the state into a new directory `to`, which appears complete or not at all. `progress` receives the number of bytes written.
     ///
     /// # Errors
-    /// Where it exists, a file is damaged, or it cannot be written.
+    /// The directory exists, a file is damaged, or writing fails.
     pub fn restore(&mut self, to: &Path, progress: &dyn Fn(u64)) -> Result<(), DeltaError> {
         if fs::symlink_metadata(to).is_ok() {
             return Err(DeltaError::new(to, DeltaErrorKind::Exists));
         }
-        let new = NewDir::beside(to).map_err(DeltaError::io(to, "write"))?;
+        let new = NewDir::next_to(to).map_err(DeltaError::io(to, "write"))?;
         let root = Beneath::at(new.path()).map_err(DeltaError::io(to, "write"))?;
         whole::write(&self.files, &root, to, progress)?;
         for (name, target) in &self.summary().links {
             root.symlink(Path::new(target), Path::new(name))
                 .map_err(DeltaError::io(&to.join(name), "write"))?;
         }
-        // it stays its owner's alone, as the directory that it was made in
+        // only the owner can read the directory, like the temporary directory that it was created as
         new.rename().map_err(DeltaError::io(to, "write"))
     }
 
-    /// Restores the state without writing it, checks it, and returns its hashes. `progress` is told bytes that were restored.
+    /// Restores the state in memory only, checks it, and returns its hashes. `progress` receives the number of bytes restored.
     ///
     /// # Errors
-    /// What is damaged.
+    /// A file is damaged.
     pub fn sign(&mut self, progress: &dyn Fn(u64)) -> Result<Signature, DeltaError> {
         self.check(None, progress)
     }
 
-    /// Reads everything and checks it; with `source`, also that it holds the same bytes.
+    /// Reads and checks everything. With `source`, also checks that the stored bytes equal those of `source`.
     ///
     /// # Errors
-    /// What is damaged or differs.
+    /// A file is damaged or differs.
     pub fn verify(
         &mut self,
         source: Option<&Source>,
@@ -476,7 +485,7 @@ impl Chain {
     }
 }
 
-/// Bytes of packets that are kept at a time, at most.
+/// Returns the maximum size of the packet cache, bytes.
 fn packets_at_most(files: &[Link]) -> u64 {
     let longest = files.iter().map(|link| {
         let packets = (0..link.file.packets()).map(|n| link.file.packet_bytes(n));
@@ -487,7 +496,7 @@ fn packets_at_most(files: &[Link]) -> u64 {
 }
 
 impl Packets {
-    /// Unpacks what is not kept, by all cores; everything that is asked for is kept then.
+    /// Decompresses the requested packets that are not cached, on all cores. All requested packets are cached afterwards.
     fn unpack(
         &mut self,
         files: &[Link],
@@ -518,7 +527,7 @@ impl Packets {
         Ok(())
     }
 
-    /// Removes those that were used longest ago, but none that was asked for last.
+    /// Removes the least recently used packets until `bytes` more bytes fit. Packets of the latest request are kept.
     fn make_room(&mut self, bytes: u64) {
         if self.bytes.saturating_add(bytes) <= self.most_bytes {
             return;
@@ -540,8 +549,8 @@ impl Packets {
         }
     }
 
-    /// Puts a block together of its parts, whose packets are kept. It is zero before.
-    fn fill(&self, files: &[Link], parts: &[Part], block: &mut [u8]) {
+    /// Assembles a block as the XOR of its parts, whose packets are cached. `block` must be all zeros before the call.
+    fn fill(&self, files: &[Link], parts: &[LinkPart], block: &mut [u8]) {
         for (number, (at, n)) in parts.iter().enumerate() {
             let (packet, within, bytes) = files[*at].file.place(*n);
             let part = &self.kept[&(*at, packet)].1[within..within + bytes];

@@ -1,4 +1,4 @@
-//! Whether two states have the same files, with the same bytes.
+//! Checks whether two states have the same files with the same bytes.
 
 use crate::{
     content::Content,
@@ -11,11 +11,11 @@ use std::io::{self, Read};
 /// Bytes that are compared at a time.
 const PIECE: usize = 1 << 20;
 
-/// Compares the files of a state with those of another one: names, permissions, links and bytes, those of gzip'd images uncompressed. Returns the number
-/// of bytes that were compared.
+/// Compares names, permissions, links and bytes of the files of two states; gzip-compressed images are compared uncompressed. Returns the number of
+/// bytes compared.
 ///
 /// # Errors
-/// [`DeltaErrorKind::OtherBytes`] with the first file of `found` that differs, is missing, or is too much; what cannot be read.
+/// [`DeltaErrorKind::OtherBytes`] with the first file of `found` that differs, is missing, or has no counterpart; or a file cannot be read.
 pub fn require_same(expected: &Source, found: &Source) -> Result<u64, DeltaError> {
     let differs = |name: &str| DeltaError::new(&found.path.join(name), DeltaErrorKind::OtherBytes);
     let mut bytes = 0;
@@ -49,7 +49,7 @@ pub fn require_same(expected: &Source, found: &Source) -> Result<u64, DeltaError
     Ok(bytes)
 }
 
-/// Reads until the buffer is full or nothing is left; returns the bytes that were read.
+/// Reads until the buffer is full or the input ends; returns the number of bytes read.
 fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_more_files_and_fewer_are_told() {
+    fn other_bytes_more_files_and_fewer_are_reported() {
         let dir = tempfile::tempdir().expect("a directory");
         let long = vec![7; PIECE + 3];
         let mut other = long.clone();

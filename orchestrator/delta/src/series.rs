@@ -1,20 +1,20 @@
-//! A directory with the states of one run.
+//! A directory with the states (checkpoints) of one run.
 //!
 //! ```text
-//! lock              locked while somebody changes the series
-//! manifest.json     the settings, and every state with its file and its base; written anew, atomically, with each change
+//! lock              locked while a process changes the series
+//! manifest.json     the settings, and every state with its file and its base; rewritten atomically with each change
 //! 0001.state        a state in full
-//! 0002.state        what changed since its base
-//! 0001.sign         hashes of the first state, of the base of the moment, and of the last state: all that the next one is compared with
+//! 0002.state        the changes of a state since its base
+//! 0001.sign         hashes of the first state, of the current base, and of the last state: everything that the next state is compared with
 //! ```
 
 use crate::{
     error::{DeltaError, DeltaErrorKind},
     file::{BaseRef, StateFile, wire},
-    make::{self, Against, Settings},
+    make::{self, DeltaReference, Settings},
     partner::changed_bytes,
     restore::Chain,
-    signature::{Signature, sign_all},
+    signature::{Signature, Signed, sign_all},
     source::Source,
 };
 use cvc_delta_rules::{
@@ -33,33 +33,34 @@ use std::{
 const MANIFEST: &str = "manifest.json";
 /// The file that is locked while a series is changed.
 const LOCK: &str = "lock";
-/// Numbers of states are below this, and bytes of a state at most so many: what a damaged manifest may say.
-const MOST_STATES: u32 = 1 << 30;
-const MOST_BYTES: u64 = 1 << 50;
-/// Version of the manifest.
+/// Limit for the number of a state; the next constant is the limit for its sizes in bytes. A damaged manifest may contain any numbers.
+const MAX_STATES: u32 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 50;
+/// Format version of the manifest.
 const VERSION: u32 = 1;
 
-/// How a series stores states.
+/// Settings of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesOptions {
-    /// Against which earlier state.
+    /// The method. It decides for each state whether it is stored in full or as changes, and since which earlier state.
     pub method: Method,
-    /// By what blocks are known.
+    /// The addressing of blocks.
     pub addressing: Addressing,
     /// Size of a block, bytes.
     pub block_bytes: BlockSize,
-    /// How blocks are compressed.
+    /// Compression of packets, which are groups of blocks.
     pub codec: Codec,
-    /// What is done to them before.
+    /// The transform of blocks before compression.
     pub transform: Transform,
-    /// Blocks that are compressed together (PaComp's Q); 0: all are one stream.
+    /// Number of blocks in a packet, which are compressed together (PaComp's Q); 0: all blocks are one stream.
     pub packet_blocks: u32,
-    /// Whether a content that several blocks of a state have is stored once, and one that the base has at another place not again.
+    /// Whether identical blocks of a state are stored only once (not with [`Transform::Xor`]), and blocks that the base has at another place are not
+    /// stored.
     pub once: bool,
 }
 
 impl Default for SeriesOptions {
-    /// ADCA by address, pages, packets of 256 pages with zstd.
+    /// ADCA with blocks matched by address; blocks are pages, and packets of 256 pages are compressed with zstd.
     fn default() -> Self {
         Self {
             method: Method::Adca {
@@ -75,45 +76,45 @@ impl Default for SeriesOptions {
     }
 }
 
-/// A state of a series.
+/// A state (checkpoint) of a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {
-    /// Its number, from 1.
+    /// Number of the state, from 1.
     pub state: u32,
-    /// Its file, in the directory.
+    /// Name of its file in the directory of the series.
     pub file: String,
-    /// The state that it is stored against; none if it is stored in full.
+    /// The state that this one is stored against; `None` if it is stored in full.
     pub base: Option<u32>,
-    /// Whether later states are stored against it.
+    /// Whether later states are stored against this one.
     pub becomes_base: bool,
-    /// Its digest.
+    /// Digest of the state.
     pub digest: String,
-    /// What was stored, as it was named then.
+    /// The path of the checkpoint, as given when it was stored.
     pub source: String,
-    /// When it was taken, seconds since 1970: the youngest time of its files.
+    /// Time of the checkpoint, seconds since 1970: the latest modification time of its files.
     pub taken_s: f64,
-    /// Its content, uncompressed, bytes.
+    /// Length of the uncompressed content, bytes.
     pub content_bytes: u64,
-    /// Bytes of blocks that changed since the state that it is stored against; of a full one, all.
+    /// Bytes of blocks that changed since the base; in a full state, of all blocks.
     pub changed_bytes: u64,
-    /// Of these, bytes of blocks that the base has at another place: they are not stored again.
+    /// The part of `changed_bytes` in blocks whose content the base has at another place. These blocks are not stored again.
     #[serde(default)]
     pub moved_bytes: u64,
-    /// Bytes of the blocks that are stored, before compression: what changed, without what is at another place of the base, what other blocks of
-    /// the state have, and zeros. Unknown of states that older versions stored.
+    /// Uncompressed size of the stored blocks, bytes. These are the changed blocks except zeros, repetitions, and blocks that the base has at another
+    /// place. `None` for states that an older version stored.
     #[serde(default)]
     pub new_bytes: Option<u64>,
-    /// Bytes of blocks that changed since the base of the moment and since the state before; none for the first.
+    /// Bytes of blocks that changed since the current base and since the previous state; `None` for the first state.
     pub volumes: Option<Volumes>,
-    /// Length of its file, bytes.
+    /// Length of the state's file, bytes.
     pub file_bytes: u64,
-    /// Length of its compressed blocks, bytes.
+    /// Length of the compressed blocks, bytes.
     pub packet_bytes: u64,
-    /// Length of the hashes of the state, which its successor is compared with, bytes.
+    /// Length of the file with the hashes of the state, bytes. The next state is compared with these hashes.
     pub signature_bytes: u64,
-    /// Time to read and hash it, seconds.
+    /// Time for reading and hashing the state, seconds.
     pub hash_s: f64,
-    /// Time to compress and write it, seconds.
+    /// Time for compressing and writing the state, seconds.
     pub store_s: f64,
 }
 
@@ -125,60 +126,74 @@ struct Manifest {
     states: Vec<StateRecord>,
 }
 
-/// What was verified.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// The state.
+    /// Number of the state.
     pub state: u32,
-    /// Files that it needs.
+    /// Number of files needed to restore the state.
     pub files: usize,
     /// Bytes that were restored and checked.
     pub bytes: u64,
-    /// Its hashes.
+    /// Result of the check of the stored hashes.
     pub hashes: KeptHashes,
 }
 
-/// What became of the hashes that the next state is compared with.
+/// Condition of the stored hashes that the next state is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptHashes {
-    /// No state will be compared with this one.
+    /// The series does not need the hashes of this state.
     Unneeded,
-    /// They are those of the state.
+    /// The hashes are those of the state.
     Whole,
-    /// They were missing, damaged or of another state, as is said, and were made again from the stored state.
+    /// The hashes were missing, damaged or of another state (the text gives the problem), and were computed again from the stored state.
     MadeAgain(String),
-    /// They are missing, damaged or of another state, and could not be written: what was wrong, and why not. The next state tries again.
+    /// The hashes are missing, damaged or of another state, and could not be written: the problem, and why writing failed. The next [`Series::add`]
+    /// tries again.
     Wrong(String, String),
 }
 
-/// A series, opened.
+/// An opened series.
 #[derive(Debug)]
 pub struct Series {
     dir: PathBuf,
     manifest: Manifest,
-    /// States whose hashes were made again, with what was wrong with them.
+    /// States whose hashes were computed again, each with the problem that the hashes had.
     made_again: Vec<(u32, String)>,
 }
 
-/// Keeps others from changing a series.
+/// Prevents other processes from changing a series.
 struct Lock(#[expect(dead_code, reason = "the lock ends with it")] File);
 
-/// Keeps others from changing the series in a directory, until the lock is dropped.
+/// Locks the series in a directory against changes by other processes, until the returned value is dropped.
 fn lock(dir: &Path) -> Result<Lock, DeltaError> {
     let path = dir.join(LOCK);
-    // NFS locks only what is open for writing
+    // NFS locks only files open for writing
     let mut options = File::options();
     let file = regular::open_with(options.create(true).truncate(false).write(true), &path)
         .map_err(DeltaError::io(&path, "open"))?;
     match file.try_lock() {
         Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(DeltaError::new(dir, DeltaErrorKind::Busy)),
-        // two who write at once would overwrite each other's states
+        // without a lock, two writing processes would overwrite each other's states
         Err(TryLockError::Error(error)) => Err(DeltaError::io(&path, "lock")(error)),
     }
 }
 
-/// Names of files, for messages.
+/// Sorts the files of a state by name; moved blocks are numbered in this order.
+fn sorted(mut source: Source) -> Result<Source, DeltaError> {
+    source.files.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut pairs = source.files.windows(2);
+    match pairs.find(|two| two[0].name == two[1].name) {
+        Some(twice) => Err(DeltaError::new(
+            &twice[1].path,
+            DeltaErrorKind::Special("a second file of the same name"),
+        )),
+        None => Ok(source),
+    }
+}
+
+/// Returns the names of files for a message.
 fn names(files: &[PathBuf]) -> String {
     let names = files.iter().filter_map(|file| file.file_name());
     let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
@@ -186,10 +201,10 @@ fn names(files: &[PathBuf]) -> String {
 }
 
 impl Series {
-    /// Makes the directory of a new series.
+    /// Creates the directory of a new series.
     ///
     /// # Errors
-    /// Where it exists and is not empty, or options make no sense.
+    /// The directory exists and is not empty, or the options are invalid.
     pub fn create(dir: &Path, options: SeriesOptions) -> Result<Self, DeltaError> {
         options
             .method
@@ -203,9 +218,9 @@ impl Series {
             }
             Ok(())
         };
-        // nothing is made in a directory of somebody else, and no series that another one makes now is overwritten
+        // refuses a directory with other files, and does not overwrite a series that another process creates at the same time
         require_empty().or_else(|error| match fs::symlink_metadata(dir.join(LOCK)) {
-            // another one that has begun is asked
+            // a lock file: another process may be creating a series; checked again below, under the lock
             Ok(_) => Ok(()),
             Err(_) => Err(error),
         })?;
@@ -228,7 +243,7 @@ impl Series {
     /// Opens a series.
     ///
     /// # Errors
-    /// Where there is none, or its manifest is damaged or newer.
+    /// There is no series, its manifest is damaged, or its manifest has a newer format version.
     pub fn open(dir: &Path) -> Result<Self, DeltaError> {
         let path = dir.join(MANIFEST);
         let text = regular::read(&path).map_err(|error| match error.kind() {
@@ -263,7 +278,7 @@ impl Series {
         }
         let manifest: Manifest = serde_json::from_value(value).map_err(|_| damaged())?;
         let is_name = |name: &str| !name.contains('/') && name != ".." && !name.is_empty();
-        // sums of what is said here stay numbers
+        // rejects numbers that are too high, so that sums of them do not overflow
         let is_possible = |s: &StateRecord| {
             let bytes = [
                 s.content_bytes,
@@ -274,7 +289,7 @@ impl Series {
                 s.packet_bytes,
                 s.signature_bytes,
             ];
-            s.state < MOST_STATES && bytes.iter().all(|b| *b <= MOST_BYTES)
+            s.state < MAX_STATES && bytes.iter().all(|b| *b <= MAX_BYTES)
         };
         let is_ordered = manifest.states.is_sorted_by(|a, b| a.state < b.state);
         let looks_back = |s: &StateRecord| s.base.is_none_or(|base| base < s.state);
@@ -293,19 +308,19 @@ impl Series {
         })
     }
 
-    /// Whether a directory holds a series.
+    /// Returns whether a directory contains a series.
     #[must_use]
     pub fn is_there(dir: &Path) -> bool {
         fs::symlink_metadata(dir.join(MANIFEST)).is_ok()
     }
 
-    /// How it stores states.
+    /// Returns the settings of the series.
     #[must_use]
     pub fn options(&self) -> &SeriesOptions {
         &self.manifest.options
     }
 
-    /// Its states, by number.
+    /// Returns the states of the series, by number.
     #[must_use]
     pub fn states(&self) -> &[StateRecord] {
         &self.manifest.states
@@ -317,13 +332,13 @@ impl Series {
         wire::write_whole(&self.dir.join(MANIFEST), &text)
     }
 
-    /// Removes a series without states, as [`Self::create`] made it: its directory too, if nothing else is in it.
+    /// Removes the series if it has no states, as after [`Self::create`]; removes its directory, too, if no other files are in it.
     ///
     /// # Errors
-    /// Where its manifest cannot be removed.
+    /// The manifest cannot be removed.
     pub fn remove_if_empty(self) -> Result<(), DeltaError> {
         let Ok(_lock) = lock(&self.dir) else {
-            // somebody else has begun to use it
+            // another process has stored states in it
             return Ok(());
         };
         if !Self::open(&self.dir)?.manifest.states.is_empty() {
@@ -333,12 +348,12 @@ impl Series {
         let path = self.dir.join(MANIFEST);
         fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
         let _ = fs::remove_file(self.dir.join(LOCK));
-        // somebody put something else there
+        // fails if the directory contains other files now
         let _ = fs::remove_dir(&self.dir);
         Ok(())
     }
 
-    /// Length of the hashes that are kept to compare the next state with, bytes.
+    /// Returns the length of the stored hashes that the next state is compared with, bytes.
     #[must_use]
     pub fn kept_hashes_bytes(&self) -> u64 {
         let states = self.manifest.states.iter();
@@ -348,13 +363,13 @@ impl Series {
             .sum()
     }
 
-    /// States whose hashes [`Self::add`] made again from what is stored, because they were missing, damaged or of another state: which, and what was
-    /// wrong. They are told once.
+    /// Returns the states whose hashes [`Self::add`] computed again from the stored states, because they were missing, damaged or of another state;
+    /// each with its problem. Each is returned only once.
     pub fn take_made_again(&mut self) -> Vec<(u32, String)> {
         std::mem::take(&mut self.made_again)
     }
 
-    /// Numbers of the files of this kind that the manifest does not know.
+    /// Returns the numbers in the names of files with the extension `kind` that belong to no state in the manifest.
     fn unknown(&self, kind: &str) -> Result<BTreeSet<u32>, DeltaError> {
         let entries = fs::read_dir(&self.dir).map_err(DeltaError::io(&self.dir, "list"))?;
         let names = entries
@@ -368,14 +383,16 @@ impl Series {
         Ok(numbers.filter(|n| !is_known(n)).collect())
     }
 
-    /// Files of states that the manifest does not know and that nobody is known to have removed: it may be an older one than they are.
+    /// Returns the files of states that the manifest does not list, unless pruning or an interruption explains it. If there are any, the manifest may
+    /// be older than these states.
     ///
     /// # Errors
-    /// Where the directory cannot be listed.
+    /// The directory cannot be listed.
     pub fn unknown_states(&self) -> Result<Vec<PathBuf>, DeltaError> {
         let last = self.manifest.states.last().map_or(0, |s| s.state);
         let unknown = self.unknown("state")?;
-        // those before the last one were pruned; one behind it was begun, or is none
+        // a file with a lower number was pruned; a file with the number after the last is of a state whose writing was interrupted, or is no state
+        // file
         let is_left = |n: u32| {
             let path = self.state_file(n);
             let was_begun = self.begun(n).exists() || StateFile::read_summary(&path).is_err();
@@ -385,8 +402,8 @@ impl Series {
         Ok(others.map(|n| self.state_file(*n)).collect())
     }
 
-    /// Removes what a program that was killed left: files that are half-written, a state that it had begun, states that it was removing, and hashes
-    /// of either. Nobody else writes: the series is locked.
+    /// Removes what a killed program left: half-written files, the file of a state that it was adding, files of states that it was pruning, and the
+    /// hashes of these states. Returns an error if there are [unknown states](Self::unknown_states). The caller holds the lock of the series.
     fn sweep(&self) -> Result<(), DeltaError> {
         let others = self.unknown_states()?;
         if !others.is_empty() {
@@ -405,7 +422,7 @@ impl Series {
         let left = states
             .map(|n| self.state_file(n))
             .chain(hashes.map(|n| self.signature_file(n)))
-            // what says that a state was begun goes after the state
+            // the marker of a state in progress is removed after the state itself
             .chain(new.map(|entry| entry.path()));
         for path in left {
             if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir()) {
@@ -415,7 +432,8 @@ impl Series {
         Ok(())
     }
 
-    /// Says, as long as it is there, that a state is being made, so that its file is not whole or not needed.
+    /// Returns the path of the marker file that exists while a state is being added. As long as it exists, the state's file is incomplete or not
+    /// needed.
     fn begun(&self, state: u32) -> PathBuf {
         self.dir.join(format!("{}{state:04}", wire::NEW))
     }
@@ -424,15 +442,15 @@ impl Series {
         self.dir.join(format!("{state:04}.state"))
     }
 
-    /// Adds the next state. `progress` is told bytes that were read.
+    /// Adds the next state. `progress` receives the number of bytes read.
     ///
     /// # Errors
-    /// Where it cannot be read, is of another run, changes meanwhile, or cannot be written. The series is then as it was.
+    /// The state cannot be read, is of another run, changes while it is read, or cannot be written. The series is unchanged after an error.
     pub fn add(&mut self, path: &Path, progress: &dyn Fn(u64)) -> Result<StateRecord, DeltaError> {
         self.add_listed(|| Source::list(path), progress)
     }
 
-    /// Adds the next state, of which the files are given. `progress` is told bytes that were read.
+    /// Adds the next state from its files. `progress` receives the number of bytes read.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -450,23 +468,11 @@ impl Series {
         progress: &dyn Fn(u64),
     ) -> Result<StateRecord, DeltaError> {
         let _lock = lock(&self.dir)?;
-        // what another one added meanwhile
+        // includes states that another process added in the meantime
         self.manifest = Self::open(&self.dir)?.manifest;
         self.sweep()?;
         let options = self.manifest.options;
-        let mut source = list()?;
-        // moved blocks are numbered by the names of files
-        source.files.sort_by(|a, b| a.name.cmp(&b.name));
-        if let Some(twice) = source
-            .files
-            .windows(2)
-            .find(|two| two[0].name == two[1].name)
-        {
-            return Err(DeltaError::new(
-                &twice[1].path,
-                DeltaErrorKind::Special("a second file of the same name"),
-            ));
-        }
+        let source = sorted(list()?)?;
         let path = &source.path;
         let begin = Instant::now();
         let signed = sign_all(&source, options.addressing, options.block_bytes, progress)?;
@@ -478,17 +484,7 @@ impl Series {
             (Decision::FIRST, None)
         } else {
             self.check_run(path, &signed)?;
-            for base in [Base::Current, Base::Previous] {
-                let state = self.state_of(base);
-                if let Entry::Vacant(place) = kept.entry(state) {
-                    place.insert(self.signature(state, progress)?);
-                }
-            }
-            let since = |base| changed_bytes(&signed.signature, &kept[&self.state_of(base)]);
-            let volumes = Volumes {
-                since_base: since(Base::Current),
-                since_previous: since(Base::Previous),
-            };
+            let volumes = self.volumes(&signed, &mut kept, progress)?;
             let chain = self.chain_of(self.current_base())?.len();
             let chain = u32::try_from(chain).unwrap_or(u32::MAX);
             let (since_base, since_previous) =
@@ -509,7 +505,7 @@ impl Series {
             _ => None,
         };
         let against = match (&old, reference) {
-            (Some(signature), Some(state)) => Some(Against {
+            (Some(signature), Some(state)) => Some(DeltaReference {
                 reference: BaseRef {
                     state,
                     digest: self.record(state)?.digest.clone(),
@@ -528,7 +524,7 @@ impl Series {
         let file = format!("{number:04}.state");
         let begun = self.begun(number);
         File::create(&begun).map_err(DeltaError::io(&begun, "write"))?;
-        // the hashes reach the disk while blocks are compressed
+        // writes the hashes to disk while blocks are compressed
         let (made, kept) = std::thread::scope(|scope| {
             let kept = scope.spawn(|| self.keep_signature(number, &signed.signature));
             let path = self.dir.join(&file);
@@ -560,26 +556,46 @@ impl Series {
         };
         self.manifest.states.push(record.clone());
         self.save().inspect_err(|_| self.forget_state(number))?;
-        // the state is stored, whatever becomes of files that nobody needs: the next one removes them
+        // the state is stored even if these files remain: the next call removes them
         let _ = fs::remove_file(begun);
         let _ = self.forget_signatures();
         Ok(record)
     }
 
-    /// Removes what was written of a state that the manifest does not get.
+    /// Returns the bytes that changed since the current base and since the previous state. Adds the hashes of these two states to `kept`.
+    fn volumes(
+        &mut self,
+        signed: &Signed,
+        kept: &mut BTreeMap<u32, Signature>,
+        progress: &dyn Fn(u64),
+    ) -> Result<Volumes, DeltaError> {
+        for base in [Base::Current, Base::Previous] {
+            let state = self.state_of(base);
+            if let Entry::Vacant(place) = kept.entry(state) {
+                place.insert(self.signature(state, progress)?);
+            }
+        }
+        let since = |base| changed_bytes(&signed.signature, &kept[&self.state_of(base)]);
+        Ok(Volumes {
+            since_base: since(Base::Current),
+            since_previous: since(Base::Previous),
+        })
+    }
+
+    /// Removes the files of a state that could not be added.
     fn forget_state(&self, state: u32) {
         for path in [
             self.state_file(state),
             self.signature_file(state),
             self.begun(state),
         ] {
-            // what cannot be removed now is removed by the next one
+            // the next call removes a file that cannot be removed now
             let _ = fs::remove_file(path);
         }
     }
 
-    /// Refuses a state of which no image is of a process that the series knows.
-    fn check_run(&self, new: &Path, signed: &crate::signature::Signed) -> Result<(), DeltaError> {
+    /// Refuses a state if it has no process in common with the series.
+    fn check_run(&self, new: &Path, signed: &Signed) -> Result<(), DeltaError> {
         let last = self.manifest.states.last().map_or(1, |s| s.state);
         let path = self.path_of(last, last)?;
         let known: Vec<String> = StateFile::read_summary(&path)?
@@ -608,7 +624,7 @@ impl Series {
         self.dir.join(format!("{state:04}.sign"))
     }
 
-    /// Keeps the hashes of a state; returns their length, bytes.
+    /// Stores the hashes of a state; returns the length of their file, bytes.
     fn keep_signature(&self, state: u32, signature: &Signature) -> Result<u64, DeltaError> {
         let path = self.signature_file(state);
         signature.write(&path)?;
@@ -617,7 +633,7 @@ impl Series {
             .map_err(DeltaError::io(&path, "read"))
     }
 
-    /// States that a later one may be compared with.
+    /// Returns the states that a later state may be compared with.
     fn compared(&self) -> Vec<u32> {
         let bases = [Base::First, Base::Current, Base::Previous].into_iter();
         let is_used =
@@ -628,7 +644,7 @@ impl Series {
             .collect()
     }
 
-    /// Removes hashes that no later state is compared with.
+    /// Removes the stored hashes of states that no later state is compared with.
     fn forget_signatures(&self) -> Result<(), DeltaError> {
         let kept = self.compared();
         for state in &self.manifest.states {
@@ -640,7 +656,7 @@ impl Series {
         Ok(())
     }
 
-    /// The hashes of a state as they are kept.
+    /// Returns the stored hashes of a state.
     fn kept_signature(&self, state: u32) -> Result<Signature, DeltaError> {
         let path = self.signature_file(state);
         if !path.exists() {
@@ -661,7 +677,8 @@ impl Series {
         }
     }
 
-    /// The hashes of a state. Where they are missing, damaged or of another state, they are made again from what is stored; the series is locked.
+    /// Returns the stored hashes of a state. If they are missing, damaged or of another state, computes them from the stored state. The caller
+    /// holds the lock.
     fn signature(&mut self, state: u32, progress: &dyn Fn(u64)) -> Result<Signature, DeltaError> {
         match self.kept_signature(state) {
             Err(wrong) if wrong.is_of_hashes() => {
@@ -674,7 +691,7 @@ impl Series {
         }
     }
 
-    /// Compares the hashes that are kept of a state with those that its content has, and makes them again where they differ.
+    /// Compares the stored hashes of a state with `own`, the hashes of its restored content. If they differ, stores `own`.
     fn verify_hashes(&self, state: u32, own: &Signature) -> Result<KeptHashes, DeltaError> {
         if !self.compared().contains(&state) {
             return Ok(KeptHashes::Unneeded);
@@ -687,7 +704,7 @@ impl Series {
         };
         let make_again = || {
             let _lock = lock(&self.dir)?;
-            // another one may have added states meanwhile
+            // another process may have added states in the meantime
             if !Self::open(&self.dir)?.compared().contains(&state) {
                 return Ok(KeptHashes::Unneeded);
             }
@@ -740,10 +757,10 @@ impl Series {
         })
     }
 
-    /// The states whose files restore a state: itself, its base, and so on.
+    /// Returns the numbers of the states whose files are needed to restore a state: the state, its base, and so on.
     ///
     /// # Errors
-    /// Where there is no such state.
+    /// There is no such state.
     pub fn chain_of(&self, state: u32) -> Result<Vec<u32>, DeltaError> {
         let mut chain = vec![state];
         let mut record = self.record(state)?;
@@ -757,7 +774,7 @@ impl Series {
     /// Opens the files that restore a state.
     ///
     /// # Errors
-    /// Where one is missing, damaged, or another than it was.
+    /// A file is missing, damaged, or was replaced.
     pub fn chain(&self, state: u32) -> Result<Chain, DeltaError> {
         let files: Result<Vec<StateFile>, DeltaError> = self
             .chain_of(state)?
@@ -767,10 +784,10 @@ impl Series {
         Chain::new(files?)
     }
 
-    /// The file of a state, which another one needs.
+    /// Returns the path of the file of state `link`, which is needed to restore `state`.
     fn path_of(&self, link: u32, state: u32) -> Result<PathBuf, DeltaError> {
         let path = self.dir.join(&self.record(link)?.file);
-        // a link is opened as none
+        // symbolic links are not followed
         if fs::symlink_metadata(&path).is_ok() {
             Ok(path)
         } else {
@@ -806,11 +823,11 @@ impl Series {
         self.chain(state)?.restore(to, progress)
     }
 
-    /// Checks that a state can be restored; with `source` also that it is the same. Its hashes, if the next state is compared with them, are made
-    /// again if they are missing, damaged or of another state.
+    /// Checks that a state can be restored and, with `source`, that it equals the checkpoint there. Also checks its stored hashes if the next state
+    /// is compared with them: if they are missing, damaged or of another state, they are computed again.
     ///
     /// # Errors
-    /// What is missing, damaged or differs.
+    /// A file is missing, damaged or differs.
     pub fn verify(
         &self,
         state: u32,
@@ -828,10 +845,11 @@ impl Series {
         })
     }
 
-    /// Removes states that are neither among the last `keep` nor needed to restore these. Returns the removed ones.
+    /// Removes all states except the last `keep` states, the states needed to restore these, and the states needed to add the next one. Returns the
+    /// removed states.
     ///
     /// # Errors
-    /// Where a file cannot be removed.
+    /// A file cannot be removed.
     pub fn prune(&mut self, keep: u32) -> Result<Vec<StateRecord>, DeltaError> {
         let _lock = lock(&self.dir)?;
         self.manifest = Self::open(&self.dir)?.manifest;
@@ -861,9 +879,9 @@ impl Series {
             }
             Ok(())
         };
-        // first the manifest forgets them: files before the last state that it does not know do no harm
+        // the manifest is written first: `unknown_states` accepts unlisted files with numbers below the last state
         match self.save() {
-            // to make room needs room: what nobody needs can go first
+            // writing the manifest needs space: on a full disk, unneeded files are removed first
             Err(error) if error.is_full_disk() => {
                 remove()?;
                 self.save()?;

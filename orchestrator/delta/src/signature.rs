@@ -1,4 +1,4 @@
-//! What is known of a state by its hashes alone: enough to tell what changed since.
+//! The hashes of a state, which suffice to find the changes of a later state.
 
 use crate::{
     content::Content,
@@ -6,7 +6,7 @@ use crate::{
     file::wire,
     frame,
     hash::{Hash, digest_of_state, hash_all},
-    layout::{Block, Extent, Finder, Layout, Numbers},
+    layout::{BlockFinder, DeltaBlock, DeltaExtent, DeltaLayout, Numbers},
     source::Source,
 };
 use cvc_delta_rules::{Addressing, BlockSize};
@@ -18,13 +18,13 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 /// The hashes of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// By what its blocks are known.
+    /// The addressing of the blocks.
     pub addressing: Addressing,
-    /// Their size.
+    /// Size of the blocks.
     pub block: BlockSize,
-    /// Digest of the state: of the names, permissions and digests of all its files, and of its links. None in files of older versions.
+    /// Digest of the state: covers the names, permissions and digests of all its files, and its links. `None` in files of older versions.
     pub digest: Option<String>,
-    /// One for each file, by its name.
+    /// The hashes of each file, by its name.
     pub images: BTreeMap<String, ImageSignature>,
 }
 
@@ -32,14 +32,14 @@ pub struct Signature {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageSignature {
     numbers: Numbers,
-    /// One for each block, in the order of the file.
+    /// The hash of each block, in the order of the file.
     hashes: Vec<Hash>,
 }
 
 impl ImageSignature {
-    pub(crate) fn new(layout: &Layout, block: BlockSize, hashes: Vec<Hash>) -> Self {
+    pub(crate) fn new(layout: &DeltaLayout, block: BlockSize, hashes: Vec<Hash>) -> Self {
         let mut numbers = Numbers::of(layout, block);
-        // where it is in the file is of no interest any more
+        // offsets in the file are not compared: an extent may move in the file
         numbers
             .0
             .iter_mut()
@@ -47,32 +47,32 @@ impl ImageSignature {
         Self { numbers, hashes }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.hashes.len()
     }
 
-    /// The hashes of all blocks, in the order of the file.
+    /// Returns the hashes of all blocks, in the order of the file.
     pub(crate) fn hashes(&self) -> &[Hash] {
         &self.hashes
     }
 
-    /// Finds hashes of blocks, one after the other.
+    /// Returns a [`HashFinder`], with which the hashes of blocks are looked up in ascending order of blocks.
     pub(crate) fn finder(&self, size: BlockSize) -> HashFinder<'_> {
         HashFinder {
-            finder: Finder::new(&self.numbers, size),
+            finder: BlockFinder::new(&self.numbers, size),
             hashes: &self.hashes,
         }
     }
 
-    /// Whether there is a block with this address and length.
-    pub(crate) fn has(&self, block: &Block, size: BlockSize) -> bool {
+    /// Returns whether the file has a block with this address and length.
+    pub(crate) fn has(&self, block: &DeltaBlock, size: BlockSize) -> bool {
         self.numbers.find(block, size).is_some()
     }
 
-    /// Each block with its hash, by ascending addresses.
-    pub(crate) fn each(&self, size: BlockSize) -> impl Iterator<Item = (Block, Hash)> + '_ {
+    /// Returns each block with its hash, by ascending addresses.
+    pub(crate) fn each(&self, size: BlockSize) -> impl Iterator<Item = (DeltaBlock, Hash)> + '_ {
         self.numbers.0.iter().flat_map(move |(extent, first)| {
             extent
                 .cut(size)
@@ -84,50 +84,50 @@ impl ImageSignature {
     }
 }
 
-/// Finds hashes of the blocks of a file.
+/// Looks up the hashes of the blocks of a file.
 pub(crate) struct HashFinder<'a> {
-    finder: Finder<'a>,
+    finder: BlockFinder<'a>,
     hashes: &'a [Hash],
 }
 
 impl HashFinder<'_> {
-    /// The hash of the block with this address and length, if there is one.
-    pub fn find(&mut self, block: &Block) -> Option<Hash> {
+    /// Returns the hash of the block with the address and length of `block`, if there is one.
+    pub fn find(&mut self, block: &DeltaBlock) -> Option<Hash> {
         self.find_numbered(block).map(|(_, hash)| hash)
     }
 
-    /// The same, with the number of the block in its file.
-    pub fn find_numbered(&mut self, block: &Block) -> Option<(u64, Hash)> {
+    /// Returns the hash of a block, and its number in the file.
+    pub fn find_numbered(&mut self, block: &DeltaBlock) -> Option<(u64, Hash)> {
         let number = self.finder.find(block)?;
         let hash = self.hashes.get(usize::try_from(number).ok()?)?;
         Some((number, *hash))
     }
 }
 
-/// A state that was read once.
+/// A state whose files were read and hashed.
 pub(crate) struct Signed {
     pub signature: Signature,
-    /// In the order of the source's files.
+    /// Data about the files, in the order of the source.
     pub files: Vec<SignedFile>,
 }
 
-/// What was read of a file of a state, beside its hashes.
+/// Data read from a file of a state, in addition to its hashes.
 pub(crate) struct SignedFile {
-    pub layout: Layout,
-    /// What is between the extents, as [`frame`] packs it.
+    pub layout: DeltaLayout,
+    /// The bytes outside the extents, compressed by [`frame`].
     pub frame: Vec<u8>,
     pub frame_bytes: u64,
     pub gzip: bool,
     pub unique_pid: Option<String>,
     pub digest: String,
-    /// The image, if it is one.
+    /// The headers of the image; `None` if the file is not an image.
     pub image: Option<Image>,
 }
 
-/// Hashes the blocks of a state. `progress` is told bytes that were read.
+/// Hashes the blocks of a state. `progress` receives the number of bytes read.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub fn sign(
     source: &Source,
     addressing: Addressing,
@@ -198,8 +198,8 @@ pub(crate) fn sign_all(
     })
 }
 
-/// Digest of a file's content: of its layout, and of the hashes of all its blocks and of its frame.
-pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
+/// Returns the digest of a file's content; covers its layout and the hashes of all its blocks and of its frame.
+pub(crate) fn digest(layout: &DeltaLayout, frame: Hash, hashes: &[Hash]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&layout.bytes.to_le_bytes());
     for extent in &layout.extents {
@@ -214,7 +214,7 @@ pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
     Hash::from(hasher.finalize()).to_string()
 }
 
-/// The part of a signature that is written as JSON.
+/// The part of a file of hashes that is written as JSON.
 #[derive(Serialize, Deserialize)]
 struct Head {
     addressing: Addressing,
@@ -231,11 +231,11 @@ struct HeadImage {
     blocks: u64,
 }
 
-/// First bytes of a file of signatures.
+/// First bytes of a file of hashes; the last byte is the format version.
 const MAGIC: [u8; 8] = *b"cvcsign\x01";
 
 impl Signature {
-    /// Bytes of all blocks.
+    /// Returns the total size of all blocks, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.images
@@ -245,10 +245,10 @@ impl Signature {
             .sum()
     }
 
-    /// Writes it into a file that appears whole or not at all.
+    /// Writes the hashes to a file, atomically.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), DeltaError> {
         let head = Head {
             addressing: self.addressing,
@@ -282,10 +282,10 @@ impl Signature {
         wire::write_whole(path, &out)
     }
 
-    /// Reads one.
+    /// Reads a file of hashes.
     ///
     /// # Errors
-    /// Where there is none, or it is damaged.
+    /// The file does not exist or is damaged.
     pub fn read(path: &Path) -> Result<Self, DeltaError> {
         let mut bytes = Vec::new();
         regular::open(path)
@@ -314,12 +314,12 @@ impl Signature {
             .map(|h| Hash(*h));
         let mut images = BTreeMap::new();
         for image in head.images {
-            let taken: Vec<(Extent, u64)> = extents
+            let taken: Vec<(DeltaExtent, u64)> = extents
                 .by_ref()
                 .take(usize::try_from(image.extents).unwrap_or(usize::MAX))
                 .map(|(start, bytes, first)| {
                     (
-                        Extent {
+                        DeltaExtent {
                             offset: 0,
                             start,
                             bytes,

@@ -1,4 +1,4 @@
-//! The files of a state.
+//! Lists the files of a checkpoint.
 
 use crate::error::{DeltaError, DeltaErrorKind};
 use std::{
@@ -9,42 +9,42 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Permissions that are stored and restored: a state from elsewhere sets no user or group ID.
+/// Permission bits that are stored and restored. The setuid and setgid bits are not: a state may come from another system.
 pub(crate) const STORED_MODE: u32 = 0o777;
-/// Maximum resolution of the times of files: a file that was changed this recently may be changed again without another time.
+/// Coarsest resolution of file times. If a file changed more recently than this, another change may leave its time unchanged.
 const TICK: Duration = Duration::from_millis(20);
-/// Number of times that a listing waits for that.
+/// Number of times that a listing waits for [`TICK`] to pass.
 const WAITS: u32 = 5;
 
-/// A checkpoint that lies in a directory, or is one file.
+/// A checkpoint: a directory or one file.
 #[derive(Debug)]
 pub struct Source {
     /// The directory or file.
     pub path: PathBuf,
-    /// All files, by name.
+    /// All files, sorted by name.
     pub files: Vec<SourceFile>,
-    /// Symbolic links: name, and what they say.
+    /// Symbolic links: name and target.
     pub links: Vec<(String, String)>,
-    /// When it was taken, seconds since 1970: the youngest time of its files.
+    /// Time of the checkpoint, seconds since 1970: the latest modification time of its files.
     pub taken_s: f64,
 }
 
 /// A file of a state.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Its name, below the directory.
+    /// Name relative to the directory.
     pub name: String,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its length, bytes.
+    /// Length, bytes.
     pub bytes: u64,
-    /// Its permissions.
+    /// Permissions.
     pub mode: u32,
-    /// What it was when it was listed; `None`: it may change.
+    /// Version of the file when it was listed; `None` if the file may still change.
     pub version: Option<FileVersion>,
 }
 
-/// A file as it is at one moment: any change gives it another.
+/// Identifies the version of a file: each change of the file results in a different value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion {
     device: u64,
@@ -55,7 +55,7 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    /// Of a file that was looked at.
+    /// Returns the version of a file from its metadata.
     #[must_use]
     pub fn of(file: &Metadata) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl FileVersion {
         }
     }
 
-    /// Whether its time is so young that another change may leave it as it is.
+    /// Returns whether the last change is so recent that another change may leave the time as it is.
     fn is_fresh(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let changed = Duration::new(
@@ -79,7 +79,7 @@ impl FileVersion {
 }
 
 impl SourceFile {
-    /// Refuses a file that is no longer as it was listed.
+    /// Returns an error if the file has changed since it was listed.
     pub(crate) fn require_unchanged(&self, found: &Metadata) -> Result<(), DeltaError> {
         match self.version {
             Some(version) if version != FileVersion::of(found) => {
@@ -94,7 +94,7 @@ impl Source {
     /// Lists a state.
     ///
     /// # Errors
-    /// Where something cannot be listed or stored: a temporary file of DMTCP, a pipe, nothing at all.
+    /// A file cannot be listed or stored (a temporary file of DMTCP, a pipe), or there are no files.
     pub fn list(path: &Path) -> Result<Self, DeltaError> {
         let mut source = Self::list_now(path)?;
         for _ in 0..WAITS {
@@ -108,7 +108,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Refuses a state of which a file is no longer as it was listed: what was read of it may be of several moments.
+    /// Returns an error if any file has changed since it was listed: the data could be of different moments.
     pub(crate) fn require_unchanged(&self) -> Result<(), DeltaError> {
         self.files.iter().try_for_each(|file| {
             let found = fs::metadata(&file.path)
@@ -139,7 +139,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Sum of the files, bytes.
+    /// Returns the total length of the files, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|f| f.bytes).sum()
@@ -197,7 +197,7 @@ impl Source {
     }
 }
 
-/// A name as text. One that is none would come back as another.
+/// Returns a name as UTF-8. Refuses other names, because they could not be restored exactly.
 fn text(path: &Path, name: &OsStr) -> Result<String, DeltaError> {
     let special = || DeltaError::new(path, DeltaErrorKind::Special("a name that is not UTF-8"));
     name.to_str().map(str::to_owned).ok_or_else(special)

@@ -1,27 +1,28 @@
-//! When checkpoints were taken.
+//! Determines when checkpoints were taken.
 
 use crate::source::Source;
 use serde::Serialize;
 use std::{fs::File, io::Read};
 
-/// Where the times of states come from.
+/// Source of the times of states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeSource {
-    /// They were recorded, or are given.
+    /// Recorded by cvc, or given by the caller.
     Given,
     /// The restart scripts that DMTCP writes with its images.
     Script,
-    /// The files: those of the copy, if they were copied without their times.
+    /// The modification times of the files; those of the copy, if the files were copied without their times.
     Files,
 }
 
-/// Times of a file and of a script that are this far apart, in seconds, from state to state, agree: a script has whole seconds.
+/// File times and times in scripts agree if the intervals between consecutive states differ by at most this, seconds. Scripts record whole seconds.
 const AGREES_S: f64 = 1.5;
-/// Most bytes of a script that are searched for its time.
+/// Maximum number of bytes of a script that are searched for its time.
 const MAX_SCRIPT_BYTES: u64 = 256 << 10;
 
-/// When states were taken, seconds since some moment, and where that is from. Times of files are finer than those of scripts, and count where both agree.
+/// Returns the times of states, in seconds since an arbitrary moment, and their source. If all states have times in scripts, the source is the
+/// scripts. If these agree with the file times, the file times are returned, because they have a finer resolution.
 pub(crate) fn times(files_s: &[f64], scripts_s: &[Option<f64>]) -> (Vec<f64>, TimeSource) {
     let scripts_s: Option<Vec<f64>> = scripts_s.iter().copied().collect();
     let Some(scripts_s) = scripts_s else {
@@ -35,7 +36,8 @@ pub(crate) fn times(files_s: &[f64], scripts_s: &[Option<f64>]) -> (Vec<f64>, Ti
     (times, TimeSource::Script)
 }
 
-/// When the checkpoint was asked for, by the restart script in the state: seconds since 1970 of the local time there.
+/// Returns the time at which the checkpoint was requested, from the restart scripts in the state: seconds since 1970, in the local time of the system
+/// that wrote them. `None` if no script has a time.
 pub(crate) fn script_s(source: &Source) -> Option<f64> {
     let is_script = |name: &str| {
         let file = name.rsplit('/').next().unwrap_or(name);
@@ -53,7 +55,7 @@ pub(crate) fn script_s(source: &Source) -> Option<f64> {
     times.reduce(f64::max)
 }
 
-/// Reads `Thu Nov 26 14:03:24 2026`.
+/// Parses a time such as `Thu Nov 26 14:03:24 2026`.
 fn seconds(text: &str) -> Option<f64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -77,7 +79,7 @@ fn seconds(text: &str) -> Option<f64> {
         && (0..24).contains(&hour)
         && (0..60).contains(&minute)
         && (0..=60).contains(&second);
-    // days since 1970: years that begin in March have their leap day at the end
+    // days since 1970; the year begins in March here, so that the leap day is its last day
     let (y, m) = if month > 2 {
         (year, month - 3)
     } else {
@@ -92,7 +94,7 @@ mod tests {
     use super::{TimeSource, seconds, times};
 
     #[test]
-    fn a_script_tells_when_its_checkpoint_was_taken() {
+    fn a_script_shows_when_its_checkpoint_was_taken() {
         assert_eq!(seconds("Thu Jan  1 00:00:00 1970"), Some(0.0));
         assert_eq!(seconds("Thu Nov 26 14:03:24 2026"), Some(1_795_701_804.0));
         assert_eq!(seconds("Thu Feb 29 23:59:59 2024"), Some(1_709_251_199.0));
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn times_of_copies_give_way_to_those_of_scripts() {
         let scripts = [Some(100.0), Some(130.0), Some(160.0)];
-        // the originals: finer, and the same distances
+        // the original file times: finer, with the same intervals
         let files = [102.4, 132.6, 162.3];
         assert_eq!(
             times(&files, &scripts),

@@ -1,14 +1,14 @@
-//! Writes the files of a state, packet by packet: each one that is needed is unpacked once, and its blocks go to all places that they have.
+//! Writes all files of a state, packet by packet: each packet that is needed is decompressed once, and its blocks are written wherever they occur.
 //!
-//! What several files have in common is stored once, so the blocks of a packet are wanted all over the state: who writes file by file unpacks packets
-//! again. The hashes of blocks are put together as these come; the digests of files are made of them at the end, whatever the order was.
+//! Data common to several files are stored once, so the blocks of a packet may occur in many files. Writing file by file would decompress packets
+//! several times. The hashes of blocks are collected in any order; the digests of the files are computed from them at the end.
 
 use crate::{
     codec,
     error::{DeltaError, DeltaErrorKind},
     frame::Unpacker,
     hash::{Hash, hash_all},
-    link::{Link, Part, Place, parts_of},
+    link::{Link, LinkPart, LinkPlace, parts_of},
     signature,
     source::STORED_MODE,
 };
@@ -22,58 +22,59 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of packets that are unpacked at a time, by all cores; one packet if it is longer.
+/// Maximum total length of the packets that all cores decompress at a time, bytes. A longer packet is decompressed alone.
 const TOGETHER: u64 = 64 << 20;
 /// Bytes that are written at a time.
 const PIECE: usize = 1 << 20;
-/// Runs, and blocks that are hashed, that one core works on at a time.
+/// Number of runs, or of blocks to hash, that one core processes at a time.
 const EACH: usize = 64;
-/// Files that stay open: others are opened for each stretch. Programs may mostly have 1024.
+/// Number of output files that stay open. Each further file is opened again for each group of runs. Processes are usually limited to 1024 open files.
 const OPEN: usize = 256;
 
-/// Blocks that are neighbours in a packet and in a file that is written.
+/// Blocks that are adjacent both in a packet and in an output file.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Number of the first one among the blocks of all files of the state.
+    /// Number of the first block among the blocks of all files of the state.
     number: u64,
-    /// Its number among the stored ones.
+    /// Number of the first block among the stored blocks.
     stored: u32,
     blocks: u16,
-    /// Whether nothing was written there before; else it is written as exclusive or with what was.
+    /// Whether these blocks are the first data written at their place. If not, they are combined by XOR with the data that are there.
     is_first: bool,
-    /// Whether nothing comes after it.
+    /// Whether these blocks are the last data for their place, so that the blocks there are then complete.
     is_last: bool,
 }
 
-/// A run that may still grow.
+/// A run to which more blocks may be added.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     run: Run,
     packet: usize,
     image: usize,
-    /// Where it ends in the file.
+    /// End of the run in the output file, bytes.
     end: u64,
     bytes: usize,
 }
 
-/// What is to be written.
+/// The packets to decompress and the runs to write.
 struct Plan {
-    /// For each file of the chain, the runs of each packet that is needed, by ascending numbers.
+    /// For each file of the chain and each packet that is needed, its runs by ascending block numbers.
     runs: Vec<BTreeMap<usize, Vec<Run>>>,
-    /// Bytes that are no stored block: frames and zeros.
+    /// Bytes of the output files that come from no stored block: frames and zeros.
     other_bytes: u64,
 }
 
-/// A file that is written.
+/// An output file.
 struct Output<'a> {
     root: &'a Beneath,
     name: &'a Path,
-    /// Its path in errors.
+    /// Its path, for error messages.
     place: PathBuf,
     open: Option<File>,
 }
 
-/// Writes all files of the state of a chain beneath `root`, and checks them. Errors name them in `to`. `progress` is told bytes that were written.
+/// Writes all files of a chain's state into the directory `root`, and checks them. Error messages name the files by their paths below `to`.
+/// `progress` receives the number of bytes written.
 pub fn write(
     files: &[Link],
     root: &Beneath,
@@ -88,7 +89,7 @@ pub fn write(
     for (image, entry) in images.iter().enumerate() {
         let name = Path::new(&entry.name);
         let place = to.join(name);
-        // of two files that were one, each would spoil the other
+        // fails if two names denote the same file: writing both would damage it
         let file = root
             .create_new(name)
             .map_err(DeltaError::io(&place, "write"))?;
@@ -101,10 +102,10 @@ pub fn write(
         });
     }
     progress(other_bytes);
-    // what is written nowhere is zero
+    // bytes that are not written are zero
     let blocks = link.firsts.last().copied().unwrap_or(0);
     let mut hashes = vec![Hash::of(&[]); index(blocks)];
-    // bases first: a block has at most one part in each file, so no two cores change the same one
+    // bases first; a block has at most one part in each file, so no two cores write to the same block
     for (at, packets) in runs.into_iter().enumerate().rev() {
         let mut packets = packets.into_iter().peekable();
         while packets.peek().is_some() {
@@ -142,20 +143,20 @@ fn index(number: u64) -> usize {
     usize::try_from(number).expect("there is a reference for each block")
 }
 
-/// Finds out which packets are needed, and for what.
+/// Determines which packets are needed, and where their blocks are written.
 fn plan(files: &[Link]) -> Result<Plan, DeltaError> {
     let link = &files[0];
     let size = link.file.summary().block_bytes;
     let mut runs: Vec<BTreeMap<usize, Vec<Run>>> = vec![BTreeMap::new(); files.len()];
     let mut open: Vec<Option<Open>> = vec![None; files.len()];
     let mut other_bytes = 0_u64;
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<LinkPart> = Vec::new();
     for (image, first) in link.firsts[..link.firsts.len() - 1].iter().enumerate() {
         let layout = link.file.layout(image);
         other_bytes = other_bytes.saturating_add(layout.bytes);
         let blocks = layout.extents.iter().flat_map(|extent| extent.cut(size));
         for (number, block) in blocks.enumerate() {
-            let place = Place {
+            let place = LinkPlace {
                 at: 0,
                 image,
                 block,
@@ -206,7 +207,7 @@ fn plan(files: &[Link]) -> Result<Plan, DeltaError> {
 }
 
 impl Open {
-    /// Whether a block, which begins at an offset of its file, is the next one.
+    /// Returns whether `next`, a block at this offset in an output file, directly continues the run.
     fn takes(&self, next: &Self, offset: u64) -> bool {
         let run = &self.run;
         (self.image, self.packet, self.end) == (next.image, next.packet, offset)
@@ -218,7 +219,7 @@ impl Open {
     }
 }
 
-/// Writes what is between the extents of a file, and gives it its length. Returns the hash of the frame.
+/// Writes the bytes outside the extents of a file, and sets its length. Returns the hash of the frame.
 fn write_frame(link: &Link, image: usize, to: &File, place: &Path) -> Result<Hash, DeltaError> {
     let layout = link.file.layout(image);
     let mut frame = Unpacker::new(link.file.path(), link.file.frame(image))?;
@@ -242,7 +243,7 @@ fn write_frame(link: &Link, image: usize, to: &File, place: &Path) -> Result<Has
     Ok(frame.hash())
 }
 
-/// The packet of a run, and where the run is in it.
+/// Returns the packet that contains a run, and the range of the run in it, bytes.
 fn within(files: &[Link], at: usize, run: &Run) -> (usize, std::ops::Range<usize>) {
     let file = &files[at].file;
     let (packet, from, _) = file.place(run.stored);
@@ -250,7 +251,7 @@ fn within(files: &[Link], at: usize, run: &Run) -> (usize, std::ops::Range<usize
     (packet, from..last + bytes)
 }
 
-/// Unpacks a packet and writes all that is wanted of it. Returns the hashes of blocks that are whole then, in the order of the runs.
+/// Decompresses a packet and writes its runs. Returns the hashes of the blocks that are complete afterwards, in the order of the runs.
 fn write_packet(
     files: &[Link],
     at: usize,
@@ -282,7 +283,7 @@ fn write_packet(
     Ok(written?.concat())
 }
 
-/// Hashes of stored blocks, from a number on; those that are not wanted are those of zeros.
+/// Hashes of stored blocks, beginning with block `first`. Blocks whose hash is not needed have the hash of zeros.
 struct Known {
     first: u32,
     hashes: Vec<Hash>,
@@ -295,7 +296,7 @@ impl Known {
     }
 }
 
-/// Hashes the blocks of a packet that are written as they are, each once.
+/// Returns the hashes of the blocks of a packet that are written unchanged. Each block is hashed once, even if it is written to several places.
 fn hash_stored(files: &[Link], at: usize, runs: &[Run], unpacked: &[u8]) -> Known {
     let plain = || runs.iter().filter(|run| run.is_first && run.is_last);
     let first = plain().map(|run| run.stored).min().unwrap_or(0);
@@ -328,20 +329,20 @@ fn hash_stored(files: &[Link], at: usize, runs: &[Run], unpacked: &[u8]) -> Know
     Known { first, hashes }
 }
 
-/// Writes runs of a packet.
+/// Writes the runs of a packet.
 struct Writer<'a> {
     files: &'a [Link],
     at: usize,
     unpacked: &'a [u8],
     known: &'a Known,
     outputs: &'a [Output<'a>],
-    /// The last file that does not stay open.
+    /// The last opened file among those that do not stay open.
     opened: Option<(usize, File)>,
     buffer: Vec<u8>,
 }
 
 impl Writer<'_> {
-    /// Writes a run, and adds the hashes of its blocks if they are whole.
+    /// Writes a run. If this completes its blocks in the output file, appends their hashes to `hashes`.
     fn write(&mut self, run: &Run, hashes: &mut Vec<Hash>) -> Result<(), DeltaError> {
         let numbered = self.files[0].numbered(run.number);
         let (image, block, _) = numbered.expect("it was planned");
@@ -387,7 +388,7 @@ impl Output<'_> {
     }
 }
 
-/// Checks the digests of all files, gives these their permissions, and waits until they are on the disk.
+/// Checks the digests of all files, sets their permissions, and waits until the data are on disk.
 fn finish(
     link: &Link,
     outputs: &[Output<'_>],

@@ -1,9 +1,9 @@
-//! Calls the cloud with the present identity, and again with a fresh one if that has expired.
+//! Makes calls with the current identity (credentials), and repeats a call with a fresh one if the current one has expired.
 
 use crate::{
     Region,
-    error::{Effect, LostAnswer, failure},
-    session::Session,
+    error::{LostAnswer, RequestEffect, failure},
+    session::ClientSet,
 };
 use aws_sdk_ec2::{
     config::http::HttpResponse,
@@ -14,14 +14,14 @@ use cvc_core::log::{Ended, command_event};
 use std::{error::Error, sync::Arc, time::Instant};
 
 impl Region {
-    /// The present clients.
-    pub(crate) fn session(&self) -> Arc<Session> {
+    /// Returns the current clients.
+    pub(crate) fn session(&self) -> Arc<ClientSet> {
         Arc::clone(&self.session.read())
     }
 
-    /// Reads an identity from the user's configuration again, because files or the environment may have changed.
-    async fn renew(&self) -> Result<Arc<Session>, ProviderError> {
-        let fresh = Arc::new(Session::load(&self.account, self.profiles.as_deref()).await?);
+    /// Creates clients with an identity read again from the user's configuration, because files or the environment may have changed.
+    async fn renew(&self) -> Result<Arc<ClientSet>, ProviderError> {
+        let fresh = Arc::new(ClientSet::load(&self.account, self.profiles.as_deref()).await?);
         *self.session.write() = Arc::clone(&fresh);
         Ok(fresh)
     }
@@ -30,11 +30,11 @@ impl Region {
     pub(crate) async fn ask<T, E, C, F>(&self, what: &str, call: C) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
-        C: Fn(&Session) -> F + Send,
+        C: Fn(&ClientSet) -> F + Send,
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        self.call(what, Effect::None, &LostAnswer::default(), call)
+        self.call(what, RequestEffect::None, &LostAnswer::default(), call)
             .await
     }
 
@@ -42,32 +42,32 @@ impl Region {
     pub(crate) async fn order<T, E, C, F>(&self, what: &str, call: C) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
-        C: Fn(&Session) -> F + Send,
+        C: Fn(&ClientSet) -> F + Send,
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        self.call(what, Effect::Some, &LostAnswer::default(), call)
+        self.call(what, RequestEffect::Some, &LostAnswer::default(), call)
             .await
     }
 
-    /// The same; `doubt` remembers whether the answer of any attempt was lost.
+    /// Like [`Self::order`]; `doubt` records whether the answer of any attempt was lost.
     pub(crate) async fn call<T, E, C, F>(
         &self,
         what: &str,
-        effect: Effect,
+        effect: RequestEffect,
         doubt: &LostAnswer,
         call: C,
     ) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
-        C: Fn(&Session) -> F + Send,
+        C: Fn(&ClientSet) -> F + Send,
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
         let mut session = self.session();
         let (mut is_fresh, mut is_again) = (false, false);
         loop {
-            // the future is made before it is awaited, so that no client is borrowed meanwhile
+            // create the future before awaiting it, so that it borrows no client meanwhile
             let attempt = call(&session);
             let began = Instant::now();
             let answer = attempt.await;
@@ -90,11 +90,11 @@ impl Region {
                 Ended::Failed(&error),
             );
             if error.code.as_deref() == Some("RequestExpired") && !is_again {
-                // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
+                // the SDK does not repeat such a call, but it has read the cloud's clock from the answer, and signs the next call by that clock
                 is_again = true;
             } else if error.kind == ErrorKind::Credentials && !is_fresh {
                 session = self.renew().await?;
-                // which does not know the cloud's time yet
+                // the fresh clients do not know the cloud's clock yet, so that one more repetition is allowed
                 (is_fresh, is_again) = (true, false);
             } else {
                 if let (ErrorKind::Credentials, Some(profile)) = (error.kind, &self.account.profile)

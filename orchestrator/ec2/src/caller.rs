@@ -10,27 +10,27 @@ use std::{
     time::Duration,
 };
 
-/// AWS's own service that answers with the caller's address.
-const ASKED: &str = "https://checkip.amazonaws.com/";
+/// Service of AWS that returns the caller's address.
+const CHECK_IP_URL: &str = "https://checkip.amazonaws.com/";
 const LIMIT: Duration = Duration::from_secs(15);
 
 impl Region {
-    /// The caller's address as a network of one.
+    /// Returns the caller's address as a network that contains only this address.
     pub(crate) async fn caller(&self) -> Result<String, ProviderError> {
         let found = match &self.session().endpoint {
-            // a cloud other than AWS may see another address: the one from which calls to it leave
+            // another cloud than AWS may see another address of this machine, namely the one from which calls reach the cloud
             Some(endpoint) => {
                 let endpoint = endpoint.clone();
                 tokio::task::spawn_blocking(move || towards(&endpoint))
                     .await
-                    .unwrap_or_else(|e| Err(e.to_string()))
+                    .unwrap_or_else(|e| Err(e.into()))
             }
             None => asked().await,
         };
         found
             .map(|a| format!("{a}/{}", if a.is_ipv4() { 32 } else { 128 }))
-            .map_err(|message| {
-                let message = format!("{message}; set it, as in `allow_from = \"203.0.113.7/32\"`");
+            .map_err(|error| {
+                let message = format!("{error}; set it, as in `allow_from = \"203.0.113.7/32\"`");
                 ProviderError::before(
                     ErrorKind::Unreachable,
                     "looking for the address of this machine",
@@ -41,50 +41,76 @@ impl Region {
     }
 }
 
-async fn asked() -> Result<IpAddr, String> {
+/// Why the caller's address is unknown.
+#[derive(Debug, thiserror::Error)]
+enum AddressError {
+    #[error("internal error (please report): no HTTP client is built in")]
+    NoClient,
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+    #[error("{CHECK_IP_URL} does not answer: {0}")]
+    NoAnswer(String),
+    #[error("{CHECK_IP_URL} does not answer with an address")]
+    NotAnAddress,
+    #[error("the endpoint {0:?} is not a valid address")]
+    Endpoint(String),
+    #[error("the endpoint {0:?} has no host")]
+    NoHost(String),
+    #[error("{host}: {error}")]
+    Network { host: String, error: std::io::Error },
+    #[error("{0} has no address")]
+    NoAddress(String),
+}
+
+async fn asked() -> Result<IpAddr, AddressError> {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(LIMIT)
         .read_timeout(LIMIT)
         .build();
-    let connector = default_connector(&settings, None)
-        .ok_or("internal error (please report): no HTTP client is built in")?;
-    let request = HttpRequest::get(ASKED).map_err(|e| e.to_string())?;
+    let connector = default_connector(&settings, None).ok_or(AddressError::NoClient)?;
+    let request =
+        HttpRequest::get(CHECK_IP_URL).map_err(|e| AddressError::NoAnswer(e.to_string()))?;
     let answer = tokio::time::timeout(LIMIT, async {
-        let answer = connector.call(request).await.map_err(|e| chain(&e))?;
+        let answer = connector
+            .call(request)
+            .await
+            .map_err(|e| AddressError::NoAnswer(chain(&e)))?;
         if !answer.status().is_success() {
-            return Err(format!("HTTP status {}", answer.status().as_u16()));
+            let status = format!("HTTP status {}", answer.status().as_u16());
+            return Err(AddressError::NoAnswer(status));
         }
         aws_smithy_types::byte_stream::ByteStream::new(answer.into_body())
             .collect()
             .await
-            .map_err(|e| chain(&e))
+            .map_err(|e| AddressError::NoAnswer(chain(&e)))
     });
     let bytes = answer
         .await
-        .unwrap_or_else(|_| Err("no answer in time".into()))
-        .map_err(|e| format!("{ASKED} does not answer: {e}"))?;
+        .unwrap_or_else(|_| Err(AddressError::NoAnswer("no answer in time".into())))?;
     let text = String::from_utf8_lossy(&bytes.into_bytes())
         .trim()
         .to_owned();
-    text.parse()
-        .map_err(|_| format!("{ASKED} does not answer with an address"))
+    text.parse().map_err(|_| AddressError::NotAnAddress)
 }
 
-/// The local address from which a host is reached. Nothing is sent.
-fn towards(endpoint: &str) -> Result<IpAddr, String> {
+/// Returns the local address from which the host would be reached. Sends no packet.
+fn towards(endpoint: &str) -> Result<IpAddr, AddressError> {
     let uri: http::Uri = endpoint
         .parse()
-        .map_err(|_| format!("the endpoint {endpoint:?} is not a valid address"))?;
+        .map_err(|_| AddressError::Endpoint(endpoint.to_owned()))?;
     let host = uri
         .host()
-        .ok_or_else(|| format!("the endpoint {endpoint:?} has no host"))?;
+        .ok_or_else(|| AddressError::NoHost(endpoint.to_owned()))?;
     let port = uri.port_u16().unwrap_or(443);
-    let cannot = |e: std::io::Error| format!("{host}: {e}");
+    let cannot = |error| AddressError::Network {
+        host: host.to_owned(),
+        error,
+    };
     let there = (host.trim_matches(['[', ']']), port)
         .to_socket_addrs()
         .map_err(cannot)?
         .next()
-        .ok_or_else(|| format!("{host} has no address"))?;
+        .ok_or_else(|| AddressError::NoAddress(host.to_owned()))?;
     let any: IpAddr = if there.is_ipv4() {
         std::net::Ipv4Addr::UNSPECIFIED.into()
     } else {
@@ -102,8 +128,8 @@ mod tests {
     #[test]
     fn the_way_to_this_machine_is_this_machine() {
         assert_eq!(
-            towards("http://127.0.0.1:5000").map(|a| a.to_string()),
-            Ok("127.0.0.1".into())
+            towards("http://127.0.0.1:5000").expect("a way"),
+            IpAddr::from([127, 0, 0, 1])
         );
         assert!(towards("nothing at all").is_err());
         assert!(towards("/only/a/path").is_err());

@@ -1,4 +1,4 @@
-//! Finds everything of cvc's in a region by its tags alone.
+//! Finds all resources of cvc in a region by their tags alone.
 
 use crate::{
     Region,
@@ -10,7 +10,7 @@ use aws_sdk_ec2::types::{
 };
 use cvc_cloud::provider::{Discovery, ErrorKind, ProviderError, Resource, ResourceKind};
 
-/// The order of the queries.
+/// The kinds of resources in the order of the queries, most expensive first.
 const KINDS: [ResourceKind; 6] = [
     ResourceKind::Instance,
     ResourceKind::SpotRequest,
@@ -27,7 +27,7 @@ impl Region {
         fleet: Option<&str>,
     ) -> Discovery {
         let mut all = Discovery::default();
-        // the most expensive kinds first
+        // query the most expensive kinds first
         for kind in KINDS {
             let found = match kind {
                 ResourceKind::Instance => self.our_instances(owner, fleet).await,
@@ -40,17 +40,17 @@ impl Region {
             match found {
                 Ok(found) => all.found.extend(found),
                 Err(error) => {
-                    // other queries would fail as well, after their time limit
-                    let nobody =
+                    // the other queries would fail as well, each after its time limit
+                    let no_query_can_succeed =
                         matches!(error.kind, ErrorKind::Credentials | ErrorKind::Unreachable);
                     all.refused.push(error);
-                    if nobody {
+                    if no_query_can_succeed {
                         break;
                     }
                 }
             }
         }
-        // resources with a fleet but no owner were not made by cvc; and a filter may let more through than it should
+        // resources with a fleet but no owner were not created by cvc; and a filter may match more than it should
         all.found.retain(|r| {
             owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f)
         });
@@ -128,7 +128,7 @@ impl Region {
             })
             .await?;
         let there = found.iter().filter_map(|r| {
-            // the others are only still shown
+            // a request in another state is only listed for a while, and can launch nothing
             if !matches!(
                 r.state(),
                 Some(

@@ -1,4 +1,4 @@
-//! Classifies failed calls: the kind of error, and what may be left behind.
+//! Classifies failed calls: the kind of the error, and whether the call may have had an effect.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_ec2::{
@@ -15,16 +15,16 @@ use std::{
     },
 };
 
-/// Whether a call changes something.
+/// Whether a call changes anything in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It is read-only.
+pub(crate) enum RequestEffect {
+    /// The call is read-only.
     None,
-    /// It changes something.
+    /// The call changes something.
     Some,
 }
 
-/// Whether the answer to any attempt of a call was lost, so that its last attempt does not tell the result.
+/// Records whether the answer to any attempt of a call was lost. If so, the answer to the last attempt does not show the result of the call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LostAnswer(Arc<AtomicBool>);
 
@@ -38,11 +38,11 @@ impl LostAnswer {
     }
 }
 
-/// Turns a failed call into cvc's error, with nothing of the request and only code and message of the answer.
+/// Converts an error of the SDK to cvc's. It contains nothing of the request, and only the code and the message of the answer.
 pub(crate) fn failure<E>(
     what: &str,
     region: &str,
-    effect: Effect,
+    effect: RequestEffect,
     doubt: &LostAnswer,
     error: &SdkError<E, HttpResponse>,
 ) -> ProviderError
@@ -79,7 +79,7 @@ where
         SdkError::DispatchFailure(_) => (ErrorKind::Unreachable, chain(error)),
         _ => (ErrorKind::Other, chain(error)),
     };
-    let left = if effect == Effect::None
+    let left = if effect == RequestEffect::None
         || !(doubt.is_there() || is_lost(error, code.as_deref(), status))
     {
         SideEffect::Clear
@@ -96,7 +96,7 @@ where
     }
 }
 
-/// Whether it may have had an effect although it failed.
+/// Returns whether the failed call may have had an effect.
 fn is_lost<E>(error: &SdkError<E, HttpResponse>, code: Option<&str>, status: Option<u16>) -> bool
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -109,21 +109,21 @@ where
     }
 }
 
-/// Whether an answer says that nothing was done.
+/// Returns whether the answer means that the call had no effect.
 pub(crate) fn refused(code: Option<&str>, status: Option<u16>) -> bool {
     let of_code = kind(code, None, status);
-    // insufficient capacity comes with status 500; throttling and an unavailable service with 503
+    // insufficient capacity has status 500, although it has no effect; throttling and an unavailable service have 503
     status.is_none_or(|s| s < 500)
         || !matches!(of_code, ErrorKind::Transient | ErrorKind::Other)
         || is_turned_away(code)
 }
 
-/// Whether the call was rejected before it was processed.
+/// Returns whether the code means that the call was rejected before it was processed.
 fn is_turned_away(code: Option<&str>) -> bool {
     code.is_some_and(|c| is_throttling(c) || matches!(c, "Unavailable" | "ServiceUnavailable"))
 }
 
-/// Whether no connection was made.
+/// Returns whether no connection to the cloud was made.
 pub(crate) fn never_arrived(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(e) = next {
@@ -157,7 +157,7 @@ fn is_throttling(code: &str) -> bool {
         )
 }
 
-/// The kind of an error code.
+/// Returns the kind of error for a code of the cloud.
 fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> ErrorKind {
     let Some(code) = code else {
         return match status {
@@ -168,7 +168,7 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
             _ => ErrorKind::Other,
         };
     };
-    // older codes have a prefix that says who is to blame
+    // older codes have a prefix that names the side at fault
     let code = code
         .strip_prefix("Client.")
         .or_else(|| code.strip_prefix("Server."))
@@ -230,7 +230,7 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
         | "IncorrectInstanceState"
         | "ResourceInUseException" => ErrorKind::InUse,
         c if c.ends_with(".InUse") => ErrorKind::InUse,
-        // images and subnets are named by the user
+        // the user names images and subnets, so this is an error of the settings
         c if c.starts_with("InvalidAMIID.") || c.starts_with("InvalidSubnetID.") => {
             ErrorKind::Invalid
         }
@@ -259,14 +259,14 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
     }
 }
 
-/// The cloud's message, without secrets.
+/// Returns the cloud's message without secrets.
 fn answer(
     kind: ErrorKind,
     code: Option<&str>,
     message: Option<&str>,
     status: Option<u16>,
 ) -> String {
-    // some services quote the request as they would have signed it, including the session token
+    // some services quote the request as it would have been signed, which includes the session token
     if matches!(
         code,
         Some("SignatureDoesNotMatch" | "InvalidSignatureException")
@@ -274,7 +274,7 @@ fn answer(
         return "the signature does not match these credentials: the secret key or this machine's clock is wrong".into();
     }
     match message.map(str::trim).filter(|m| !m.is_empty()) {
-        // a blob of a thousand characters that only an administrator can decode
+        // the message contains an encoded text of a thousand characters, which only an administrator can decode
         Some(m) => short(
             m.split("Encoded authorization failure message")
                 .next()
@@ -293,7 +293,7 @@ fn answer(
     }
 }
 
-/// The reason for missing credentials. Messages of programs or files for them may contain secrets, so only the outermost message is shown.
+/// Returns why credentials are missing. Only the outermost message is used, because messages of credential programs or files may contain secrets.
 fn without_credentials(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(e) = next {
@@ -326,7 +326,7 @@ fn has<T: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// An error with its sources, in their display form, which lacks the request.
+/// Returns an error and its sources as text. Their display forms do not contain the request.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut next: Option<&dyn Error> = Some(error);
@@ -340,7 +340,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     short(&parts.join(": "))
 }
 
-/// One line of bounded length.
+/// Returns the text as one line of limited length.
 fn short(text: &str) -> String {
     const MAX_LENGTH: usize = 400;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,11 +1,11 @@
-//! Writes into the tags of instances when they end.
+//! Writes the expiry of instances into their tags.
 
 use crate::{Region, observe::VALUES, tags};
 use cvc_cloud::provider::ProviderError;
 use jiff::Timestamp;
 
 impl Region {
-    /// Writes a new end into the tags of instances.
+    /// Writes a new expiry into the tags of instances.
     pub(crate) async fn write_expiry(
         &self,
         ids: &[String],

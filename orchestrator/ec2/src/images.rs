@@ -5,9 +5,9 @@ use aws_sdk_ec2::types;
 use cvc_cloud::provider::{ErrorKind, ImageFacts, ProviderError};
 use cvc_core::campaign::Image;
 
-/// How to find an image.
+/// How the cloud finds an image.
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
+enum ImageLookup {
     Id(String),
     Named { owner: String, name: String },
     Parameter(String),
@@ -16,22 +16,27 @@ enum Way {
 const DEBIAN: &str = "136693071363";
 const CANONICAL: &str = "099720109477";
 
-/// How to find the image of a site for an architecture.
-fn way(image: &Image, architecture: &str) -> Result<Way, String> {
-    // as Debian and Ubuntu write it
+/// The name of an image that cvc does not know.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown image {0:?}")]
+struct UnknownImage(String);
+
+/// Returns how to find the site's image for an architecture.
+fn way(image: &Image, architecture: &str) -> Result<ImageLookup, UnknownImage> {
+    // Debian and Ubuntu use this name of the architecture
     let short = if architecture == "x86_64" {
         "amd64"
     } else {
         architecture
     };
-    let named = |owner: &str, name: String| Way::Named {
+    let named = |owner: &str, name: String| ImageLookup::Named {
         owner: owner.into(),
         name,
     };
     Ok(match image {
-        Image::Id(id) => Way::Id(id.clone()),
+        Image::Id(id) => ImageLookup::Id(id.clone()),
         Image::Named { owner, name } => named(owner, name.clone()),
-        Image::Parameter(name) => Way::Parameter(name.clone()),
+        Image::Parameter(name) => ImageLookup::Parameter(name.clone()),
         Image::Known(known) => match known.as_str() {
             "debian-12" => named(DEBIAN, format!("debian-12-{short}-*")),
             "debian-13" => named(DEBIAN, format!("debian-13-{short}-*")),
@@ -43,16 +48,16 @@ fn way(image: &Image, architecture: &str) -> Result<Way, String> {
                 CANONICAL,
                 format!("ubuntu/images/hvm-ssd*/ubuntu-*-24.04-{short}-server-*"),
             ),
-            "amazon-linux-2023" => Way::Parameter(format!(
+            "amazon-linux-2023" => ImageLookup::Parameter(format!(
                 "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
             )),
-            other => return Err(format!("unknown image {other:?}")),
+            other => return Err(UnknownImage(other.to_owned())),
         },
     })
 }
 
 impl Region {
-    /// An image for each architecture.
+    /// Returns the image for each architecture.
     pub(crate) async fn images(
         &self,
         image: &Image,
@@ -69,9 +74,9 @@ impl Region {
         let what = "looking for the image";
         let refuse =
             |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
-        let found = match way(image, architecture).map_err(refuse)? {
-            Way::Id(id) => self.image_by_id(what, &id).await?,
-            Way::Parameter(name) => {
+        let found = match way(image, architecture).map_err(|unknown| refuse(unknown.to_string()))? {
+            ImageLookup::Id(id) => self.image_by_id(what, &id).await?,
+            ImageLookup::Parameter(name) => {
                 let answer = match self
                     .ask(what, |s| s.ssm.get_parameter().name(&name).send())
                     .await
@@ -94,7 +99,7 @@ impl Region {
                 }
                 self.image_by_id(what, &id).await?
             }
-            Way::Named { owner, name } => {
+            ImageLookup::Named { owner, name } => {
                 let filters = [
                     tags::filter("name", [name.as_str()]),
                     tags::filter("architecture", [architecture]),
@@ -112,7 +117,7 @@ impl Region {
                         call.into_paginator().items().send().try_collect()
                     })
                     .await?;
-                // creation dates are written so that their order is that of time
+                // ISO 8601 dates can be compared as text
                 let newest = all.into_iter().max_by(|a, b| {
                     (a.creation_date(), a.image_id()).cmp(&(b.creation_date(), b.image_id()))
                 });
@@ -174,7 +179,7 @@ fn facts(image: &types::Image) -> Option<ImageFacts> {
     })
 }
 
-/// The user who may log in, by the conventions of image publishers.
+/// Returns the login user of an image, by the conventions of image publishers.
 fn user(name: &str, description: &str) -> &'static str {
     const HABITS: [(&str, &str); 6] = [
         ("ubuntu", "ubuntu"),
@@ -203,14 +208,14 @@ mod tests {
         let of = |image: &str, architecture: &str| way(&Image::Known(image.into()), architecture);
         assert_eq!(
             of("debian-12", "x86_64"),
-            Ok(Way::Named {
+            Ok(ImageLookup::Named {
                 owner: DEBIAN.into(),
                 name: "debian-12-amd64-*".into()
             })
         );
         assert_eq!(
             of("debian-13", "arm64"),
-            Ok(Way::Named {
+            Ok(ImageLookup::Named {
                 owner: DEBIAN.into(),
                 name: "debian-13-arm64-*".into()
             })
@@ -218,13 +223,16 @@ mod tests {
         let name = "ubuntu/images/hvm-ssd*/ubuntu-*-24.04-arm64-server-*".into();
         assert_eq!(
             of("ubuntu-24.04", "arm64"),
-            Ok(Way::Named {
+            Ok(ImageLookup::Named {
                 owner: CANONICAL.into(),
                 name
             })
         );
         let name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64".into();
-        assert_eq!(of("amazon-linux-2023", "x86_64"), Ok(Way::Parameter(name)));
+        assert_eq!(
+            of("amazon-linux-2023", "x86_64"),
+            Ok(ImageLookup::Parameter(name))
+        );
         assert!(of("windows-95", "x86_64").is_err());
     }
 

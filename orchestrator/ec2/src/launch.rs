@@ -1,8 +1,9 @@
-//! Launches instances: one call, all or none, with the lease as client token.
+//! Launches instances with one call, which launches either all or none. Its client token is derived from the lease, so that a repeated call launches
+//! no second set.
 
 use crate::{
     Region,
-    error::{Effect, LostAnswer, never_arrived, refused},
+    error::{LostAnswer, RequestEffect, never_arrived, refused},
     observe, tags,
 };
 use aws_sdk_ec2::{
@@ -34,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-/// Maximum number of pauses until a new resource is known everywhere.
+/// Pauses between attempts, until a new resource is visible everywhere in the cloud.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -43,7 +44,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(8),
 ];
 
-/// Families whose own disks must be requested; those of all newer ones are NVMe disks and always present.
+/// Older instance families, whose local disks must be requested. Those of all newer families are NVMe disks and always attached.
 const ASK_FOR_DISKS: [&str; 15] = [
     "c1", "c3", "cc2", "cr1", "d2", "g2", "hi1", "hs1", "i2", "m1", "m2", "m3", "r3", "x1", "x1e",
 ];
@@ -68,12 +69,12 @@ impl Region {
                 order.region
             )));
         }
-        let disks = disks(order).map_err(refuse)?;
+        let disks = disks(order).map_err(|error| refuse(error.to_string()))?;
         let doubt = LostAnswer::default();
         let mut pauses = PAUSES.iter();
         loop {
             let answer = self
-                .call(&what, Effect::Some, &doubt, |session| {
+                .call(&what, RequestEffect::Some, &doubt, |session| {
                     let call =
                         request(session.ec2.run_instances(), order, disks.clone()).customize();
                     let of_this = aws_sdk_ec2::config::Config::builder().retry_classifier(NotThere);
@@ -90,7 +91,7 @@ impl Region {
                         .collect());
                 }
                 Err(e) if e.code.as_deref() == Some("IdempotentInstanceTerminated") => {
-                    // this order launched them, and they have ended since
+                    // instances with the token exist, so this order launched them, and they have terminated since
                     let theirs = tags::filter("client-token", [token(order.lease())]);
                     let there = self.instances_with(&what, vec![theirs]).await?;
                     return if there.is_empty() { Err(e) } else { Ok(there) };
@@ -107,7 +108,7 @@ impl Region {
     }
 }
 
-/// The client token of a lease: its name, if that is no longer than a token may be.
+/// Returns the client token of a lease: its name, or a hash of the name if that is too long for a token.
 fn token(lease: &str) -> String {
     const MAX_LENGTH: usize = 64;
     if lease.len() <= MAX_LENGTH && lease.is_ascii() {
@@ -116,7 +117,8 @@ fn token(lease: &str) -> String {
     blake3::hash(lease.as_bytes()).to_hex().to_string()
 }
 
-/// The call, which depends only on the order, so that the same order gives the same call.
+/// Returns the call that launches the instances of a launch order. The same order always gives an identical call, so that a repeated launch is
+/// recognized.
 fn request(
     call: RunInstancesFluentBuilder,
     order: &LaunchOrder,
@@ -166,7 +168,7 @@ fn request(
         .set_placement(placement(order))
         .set_instance_market_options(market(order));
     if order.efa {
-        // this adapter is requested as an interface, and then group and subnet belong to the interface
+        // an EFA is requested as a network interface, which then has the security group and the subnet
         let adapter = InstanceNetworkInterfaceSpecification::builder()
             .device_index(0)
             .interface_type("efa")
@@ -204,8 +206,16 @@ fn market(order: &LaunchOrder) -> Option<InstanceMarketOptionsRequest> {
     })
 }
 
-/// Root and further volumes, all of which are deleted with their instance.
-fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
+/// The launch order has more volumes than there are device names.
+#[derive(Debug, thiserror::Error)]
+#[error("{volumes} further volumes are too many: at most {most} have device names")]
+struct TooManyVolumes {
+    volumes: usize,
+    most: usize,
+}
+
+/// Returns the root volume and the further volumes. All are deleted together with their instance.
+fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, TooManyVolumes> {
     let number = |n: Option<u32>| n.and_then(|n| i32::try_from(n).ok());
     let ebs = |kind: &str, size: Option<u32>, iops: Option<u32>, throughput: Option<u32>| {
         EbsBlockDevice::builder()
@@ -230,11 +240,9 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
             .build(),
     ];
     for (index, volume) in order.volumes.iter().enumerate() {
-        let name = LaunchOrder::device_of(index).ok_or_else(|| {
-            format!(
-                "{} further volumes are too many: at most {index} have device names",
-                order.volumes.len()
-            )
+        let name = LaunchOrder::device_of(index).ok_or(TooManyVolumes {
+            volumes: order.volumes.len(),
+            most: index,
         })?;
         let ebs = ebs(
             &volume.kind,
@@ -251,7 +259,7 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     }
     let family = order.instance_type.split('.').next().unwrap_or_default();
     if ASK_FOR_DISKS.contains(&family) {
-        // disks that the type does not have are ignored
+        // the cloud ignores disks that the type does not have
         let own = ('b'..='e').enumerate();
         disks.extend(own.map(|(n, letter)| {
             BlockDeviceMapping::builder()
@@ -263,8 +271,8 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     Ok(disks)
 }
 
-/// Treats insufficient capacity as final. It comes with status 500, which the SDK would retry, but repeating it in the same zone only costs
-/// time, while another zone may have room.
+/// Makes the SDK treat insufficient capacity as final. The cloud reports it with status 500, which the SDK would retry, but a retry in the same zone
+/// only costs time, while another zone may have capacity.
 #[derive(Debug)]
 struct NotThere;
 
@@ -289,12 +297,12 @@ impl ClassifyRetry for NotThere {
     }
 }
 
-/// Watches every attempt of a launch, retries included: an attempt whose answer was lost may have launched instances, whatever the answers
-/// to later ones.
+/// Observes every attempt of a launch, including retries by the SDK: an attempt whose answer was lost may have launched instances, whatever the
+/// answers to later attempts are.
 #[derive(Debug)]
 struct Watch {
     doubt: LostAnswer,
-    /// Whether an attempt was sent; before that it can only fail for missing credentials, without effect.
+    /// Whether an attempt was sent. Before that, a call can only fail without effect, for example because credentials are missing.
     under_way: AtomicBool,
 }
 

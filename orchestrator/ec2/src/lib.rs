@@ -1,4 +1,4 @@
-//! EC2 instances as a site of cvc: the only crate that talks to AWS. It implements
+//! EC2 instances as a site of cvc. Only this crate calls AWS. It implements
 //! [`cvc_cloud::provider::Provider`].
 
 mod call;
@@ -19,7 +19,7 @@ mod tags;
 
 use async_trait::async_trait;
 use cvc_cloud::provider::{
-    Account, Clouds, Discovery, FleetOrder, FleetRequest, Health, Instance, Offer, Prepared,
+    Account, Clouds, Discovery, FleetOrder, FleetRequest, Health, Instance, Offer, PreparedFleet,
     Provider, ProviderError, Quota, Quote, Resource, TypeFacts,
 };
 use cvc_journal::lease::LaunchOrder;
@@ -27,21 +27,21 @@ use jiff::Timestamp;
 use parking_lot::RwLock;
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use session::Session;
+use session::ClientSet;
 
-/// Opens accounts of AWS or a compatible cloud, with the credentials that the AWS command line would use.
+/// Opens accounts of AWS or a compatible cloud, with the same credentials that the AWS command line would use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ec2 {
     profiles: Option<PathBuf>,
 }
 
 impl Ec2 {
-    /// The same as [`Ec2::default`].
+    /// Returns the same value as [`Ec2::default`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads profiles from this file, in the format of `~/.aws/config`, instead of the user's `~/.aws/config` and `~/.aws/credentials`.
+    /// Sets the file from which profiles are read, in the format of `~/.aws/config`, in place of `~/.aws/config` and `~/.aws/credentials`.
     pub fn with_profiles(file: impl Into<PathBuf>) -> Self {
         Self {
             profiles: Some(file.into()),
@@ -49,7 +49,7 @@ impl Ec2 {
     }
 
     async fn region(&self, account: &Account) -> Result<Region, ProviderError> {
-        let session = Session::load(account, self.profiles.as_deref()).await?;
+        let session = ClientSet::load(account, self.profiles.as_deref()).await?;
         let (account, profiles, name) = (
             account.clone(),
             self.profiles.clone(),
@@ -71,17 +71,17 @@ impl Clouds for Ec2 {
     }
 }
 
-/// One region of one account.
+/// A region of an account.
 pub(crate) struct Region {
     account: Account,
     profiles: Option<PathBuf>,
     name: String,
-    /// Clients with an identity; replaced by fresh ones when the identity has expired.
-    session: RwLock<Arc<Session>>,
+    /// The clients with their identity (credentials); replaced when the identity expires.
+    session: RwLock<Arc<ClientSet>>,
 }
 
 impl fmt::Debug for Region {
-    /// Shows where calls go, never the credentials.
+    /// Prints where calls are sent, but never credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("name", &self.name)
@@ -108,7 +108,7 @@ impl Provider for Region {
         self.vcpus(instance_type, spot).await
     }
 
-    async fn prepare(&self, order: &FleetOrder) -> Result<Prepared, ProviderError> {
+    async fn prepare(&self, order: &FleetOrder) -> Result<PreparedFleet, ProviderError> {
         self.prepare_fleet(order).await
     }
 
@@ -140,9 +140,9 @@ impl Provider for Region {
         &self,
         resources: &[Resource],
         limit_s: f64,
-        tell: &(dyn Fn(String) + Send + Sync),
+        report: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Vec<(Resource, String)>, ProviderError> {
-        self.remove_all(resources, limit_s, tell).await
+        self.remove_all(resources, limit_s, report).await
     }
 
     async fn regions(&self) -> Result<Vec<String>, ProviderError> {

@@ -1,4 +1,4 @@
-//! Observes instances and their status, and terminates them.
+//! Observes instances and their status, and terminates instances.
 
 use crate::{Region, tags};
 use aws_sdk_ec2::{
@@ -12,9 +12,9 @@ use cvc_cloud::provider::{ErrorKind, Health, Instance, InstanceState, ProviderEr
 use cvc_core::ids::LeaseId;
 use jiff::Timestamp;
 
-/// Maximum number of entries in an answer.
+/// Maximum number of entries in one answer of the cloud.
 pub(crate) const PAGE: i32 = 1000;
-/// Maximum number of instances that one question may name.
+/// Maximum number of instances that a call may name.
 const NAMED: usize = 100;
 /// Maximum number of values in a filter.
 pub(crate) const VALUES: usize = 200;
@@ -25,7 +25,7 @@ impl Region {
             .await
     }
 
-    /// Instances that pass filters.
+    /// Returns the instances that match the filters.
     pub(crate) async fn instances_with(
         &self,
         what: &str,
@@ -35,7 +35,7 @@ impl Region {
         Ok(found.iter().filter_map(|i| instance(i, None)).collect())
     }
 
-    /// The same, in the cloud's own form.
+    /// Returns the instances that match the filters, in the SDK's form.
     pub(crate) async fn described(
         &self,
         what: &str,
@@ -80,7 +80,7 @@ impl Region {
             .collect();
         let mut all = Vec::new();
         for ids in running.chunks(NAMED) {
-            // by filter, because one that is gone would fail a call that names it
+            // query by a filter, because a call that names a missing instance would fail
             let answer = self
                 .ask("asking for the cloud's checks", |s| {
                     s.ec2
@@ -122,7 +122,7 @@ impl Region {
                 .await
             {
                 Ok(_) => {}
-                // one unknown instance fails the whole call, so find the existing ones first
+                // one unknown instance fails the whole call, so search the existing ones first
                 Err(e) if e.kind == ErrorKind::NotFound => {
                     let there = self
                         .instances_with(&what, vec![tags::filter("instance-id", ids)])
@@ -149,7 +149,7 @@ impl Region {
     }
 }
 
-/// Converts an instance; `lease` is for answers that do not have the tags yet.
+/// Converts an instance. `lease` is used if the answer does not contain the tags yet.
 pub(crate) fn instance(seen: &types::Instance, lease: Option<&str>) -> Option<Instance> {
     let given = |text: Option<&str>| text.filter(|t| !t.is_empty()).map(str::to_owned);
     let internal = given(seen.private_ip_address());
@@ -193,7 +193,7 @@ fn state(name: Option<&InstanceStateName>) -> InstanceState {
     }
 }
 
-/// The problem shown by the checks of instance and machine, if any.
+/// Returns the problem that the cloud's checks of the instance and its host report, if any.
 fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
     let message = |s: &InstanceStatusSummary| {
         let failed = s
@@ -230,7 +230,7 @@ fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
     }
 }
 
-/// Converts a time.
+/// Converts a time of the SDK.
 pub(crate) fn time(at: Option<&DateTime>) -> Option<Timestamp> {
     at.and_then(|t| Timestamp::from_second(t.secs()).ok())
 }

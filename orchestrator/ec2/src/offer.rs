@@ -1,4 +1,4 @@
-//! Queries what the cloud offers for a site, before anything is made.
+//! Queries what the cloud offers for a site, before any resource is created.
 
 use crate::{
     Region,
@@ -92,7 +92,7 @@ impl Region {
         })
     }
 
-    /// Facts of instance types, in the order in which they are asked for.
+    /// Returns facts about instance types, in the order of the names.
     pub(crate) async fn types(&self, names: &[String]) -> Result<Vec<TypeFacts>, ProviderError> {
         let infos = self.type_infos(names).await?;
         let offered = self.zones_of(names).await?;
@@ -133,14 +133,14 @@ impl Region {
         Ok(types)
     }
 
-    /// The cloud's facts of types, without unknown ones.
+    /// Returns the cloud's descriptions of instance types; unknown types are left out.
     pub(crate) async fn type_infos(
         &self,
         names: &[String],
     ) -> Result<Vec<InstanceTypeInfo>, ProviderError> {
         let mut infos = Vec::new();
         for names in names.chunks(VALUES) {
-            // by filter, since an unknown name among the others would fail the call
+            // query by a filter, because a call with an unknown name would fail as a whole
             let values: Vec<String> = names.iter().map(|n| literal(n)).collect();
             let found = self
                 .ask("looking for instance types", |s| {
@@ -160,7 +160,7 @@ impl Region {
         Ok(infos)
     }
 
-    /// The types of a family by size, as suggestions.
+    /// Returns the types of a family, ordered by size, as suggestions.
     async fn family(&self, name: &str) -> Result<Vec<String>, ProviderError> {
         let family = name.split('.').next().unwrap_or_default();
         if family.is_empty()
@@ -197,7 +197,7 @@ impl Region {
         Ok(known.into_iter().map(|(_, name)| name).take(12).collect())
     }
 
-    /// The zones that offer each type.
+    /// Returns the zones that offer each type.
     async fn zones_of(
         &self,
         names: &[String],
@@ -231,7 +231,7 @@ impl Region {
         Ok(zones)
     }
 
-    /// Zones in which instances can be: that of the subnet, or those with a default subnet.
+    /// Returns the zones in which instances can be launched: the subnet's, or all zones with a default subnet.
     async fn usable_zones(&self, subnet: Option<&str>) -> Result<BTreeSet<String>, ProviderError> {
         let found = self
             .ask("looking for subnets", |s| {
@@ -282,7 +282,7 @@ impl Region {
 /// Maximum number of offers in an answer.
 const PAGE_OF_OFFERS: i32 = 1000;
 
-/// Converts a type, without its zones.
+/// Converts the description of a type; the zones are not filled in.
 pub(crate) fn facts(info: &InstanceTypeInfo) -> Option<TypeFacts> {
     let number = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     let architectures = info
@@ -299,7 +299,7 @@ pub(crate) fn facts(info: &InstanceTypeInfo) -> Option<TypeFacts> {
     let processors = info.v_cpu_info();
     let vcpus = number(processors.and_then(|v| v.default_v_cpus()))?;
     let store = info.instance_storage_info();
-    // the cloud counts these in GB
+    // the cloud returns this size in GB
     let gigabytes = store
         .and_then(|s| s.total_size_in_gb())
         .and_then(|g| u64::try_from(g).ok())
@@ -308,7 +308,7 @@ pub(crate) fn facts(info: &InstanceTypeInfo) -> Option<TypeFacts> {
     Some(TypeFacts {
         name: info.instance_type()?.as_str().to_owned(),
         vcpus,
-        // some old types do not report it
+        // some old types lack this number
         cores: number(processors.and_then(|v| v.default_cores()))
             .filter(|c| *c > 0)
             .unwrap_or(vcpus),

@@ -1,5 +1,5 @@
-//! Makes what the instances of a fleet need. Each resource is looked for by name first, so that an interrupted call can be repeated; a
-//! resource with the name but without the tags belongs to somebody else and is not touched.
+//! Creates the resources that the instances of a fleet need. Each resource is searched by name first, so that an interrupted call can be repeated. A
+//! resource with the name but without the fleet's tags belongs to another owner and is not changed.
 
 use crate::{Region, tags};
 use aws_sdk_ec2::{
@@ -9,11 +9,11 @@ use aws_sdk_ec2::{
         ResourceType, SecurityGroup, Tag, UserIdGroupPair,
     },
 };
-use cvc_cloud::provider::{ErrorKind, FleetOrder, Prepared, ProviderError};
+use cvc_cloud::provider::{ErrorKind, FleetOrder, PreparedFleet, ProviderError};
 use cvc_journal::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 
-/// Maximum number of pauses until what was just made is known everywhere.
+/// Pauses between attempts, until a new resource is visible everywhere in the cloud.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -26,7 +26,7 @@ impl Region {
     pub(crate) async fn prepare_fleet(
         &self,
         order: &FleetOrder,
-    ) -> Result<Prepared, ProviderError> {
+    ) -> Result<PreparedFleet, ProviderError> {
         let ssh = ssh_from(&order.allow_from).ok_or_else(|| {
             self.refused(
                 "checking `allow_from`",
@@ -43,7 +43,7 @@ impl Region {
         } else {
             None
         };
-        Ok(Prepared {
+        Ok(PreparedFleet {
             key_name,
             group_id,
             placement_group,
@@ -64,7 +64,7 @@ impl Region {
     ) -> Result<(), ProviderError> {
         if tags::read(there).is_none_or(|t| t.fleet != tags.fleet) {
             let message = format!(
-                "{} exists already and does not belong to this fleet: cvc does not touch it",
+                "{} exists already and does not belong to this fleet: cvc does not change it",
                 tags.fleet
             );
             return Err(self.refused(what, message));
@@ -114,7 +114,7 @@ impl Region {
 
     async fn key_pair(&self, order: &FleetOrder) -> Result<String, ProviderError> {
         let (what, name) = ("importing the key pair", order.tags.fleet.as_str());
-        // twice: another call of a killed controller may have come first
+        // at most twice: another call of a killed controller may have imported a key pair first
         for _ in 0..2 {
             if let Some(there) = self.key_named(what, name).await? {
                 self.adopt(what, there.key_pair_id(), there.tags(), &order.tags)
@@ -125,7 +125,7 @@ impl Region {
                 {
                     return Ok(name.to_owned());
                 }
-                // the private key has been lost, so instances that were launched with this one are useless
+                // the private key of this key pair is lost, so delete it: nobody could log in to instances launched with it
                 self.order(what, |s| s.ec2.delete_key_pair().key_name(name).send())
                     .await?;
             }
@@ -149,11 +149,11 @@ impl Region {
             ErrorKind::Transient,
             what,
             &self.name,
-            "somebody else keeps making it",
+            "another process keeps creating it",
         ))
     }
 
-    /// The network of a subnet, or the default one.
+    /// Returns the identifier of the subnet's network (VPC), by default of the default network.
     async fn vpc(&self, subnet: Option<&str>) -> Result<String, ProviderError> {
         let what = "looking for the network";
         if let Some(subnet) = subnet {
@@ -235,7 +235,7 @@ impl Region {
                 .await;
             match made {
                 Ok(made) => {
-                    // the default of a new group; the owner's network may add others
+                    // a new group has no other rules than the cloud's defaults
                     let id = made.group_id().unwrap_or_default();
                     there = Some(
                         SecurityGroup::builder()
@@ -245,7 +245,7 @@ impl Region {
                     );
                 }
                 Err(e) if e.code.as_deref() == Some("InvalidGroup.Duplicate") => {
-                    // it exists but may not be visible yet
+                    // the group exists but may not be visible yet
                     for pause in PAUSES {
                         there = self.group_named(what, name, &vpc).await?;
                         if there.is_some() {
@@ -281,15 +281,15 @@ impl Region {
                 self.rules(&there, id, ssh).await
             };
             match (set.await, pauses.next()) {
-                // all of this may be repeated
+                // all calls of the loop may be repeated
                 (Err(e), Some(pause)) if is_unknown_group(&e) => tokio::time::sleep(*pause).await,
                 (set, _) => return set.map(|()| id.to_owned()),
             }
         }
     }
 
-    /// Sets the rules: only ssh from the allowed addresses from outside, and everything inside the group. EFA also needs an outgoing rule
-    /// to the group itself.
+    /// Sets the rules of the group: from outside only ssh from the allowed addresses, and all traffic within the group. EFA also requires an outgoing
+    /// rule to the group itself.
     async fn rules(
         &self,
         group: &SecurityGroup,
@@ -369,7 +369,7 @@ impl Region {
 
     async fn placement_group(&self, order: &FleetOrder) -> Result<String, ProviderError> {
         let (what, name) = ("making the placement group", order.tags.fleet.as_str());
-        // making or deleting one takes some seconds
+        // creating or deleting a placement group takes some seconds
         for pause in [0, 1, 2, 3, 5, 8, 13] {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             let answer = self
@@ -427,7 +427,7 @@ impl Region {
     }
 }
 
-/// Whether the cloud says that it does not know a security group.
+/// Returns whether the error means that the cloud does not know the security group (yet).
 fn is_unknown_group(error: &ProviderError) -> bool {
     matches!(
         error.code.as_deref(),
@@ -437,14 +437,14 @@ fn is_unknown_group(error: &ProviderError) -> bool {
     )
 }
 
-/// Whether two public keys are one; comments do not count.
+/// Returns whether two public keys are equal, apart from their comments.
 fn same_key(one: &str, other: &str) -> bool {
     one.split_whitespace()
         .take(2)
         .eq(other.split_whitespace().take(2))
 }
 
-/// The rule that lets ssh in from a network, or from one address.
+/// Returns a rule that allows ssh from a network or an address; `None` if the text is invalid.
 fn ssh_from(network: &str) -> Option<IpPermission> {
     let (address, bits) = network
         .trim()
@@ -471,7 +471,7 @@ fn ssh_from(network: &str) -> Option<IpPermission> {
     )
 }
 
-/// Splits a rule with several sources, as the cloud lists them, into one rule for each source.
+/// Splits a rule with several sources, as the cloud returns them, into rules with one source each.
 fn single(rule: &IpPermission) -> Vec<IpPermission> {
     let bare = || {
         IpPermission::builder()
@@ -510,7 +510,7 @@ fn single(rule: &IpPermission) -> Vec<IpPermission> {
     v4.chain(v6).chain(groups).chain(lists).collect()
 }
 
-/// Whether two rules with one source each are the same; of all protocols the ports are shown differently.
+/// Returns whether two rules with one source each are equal. The cloud has several forms for the ports of "all protocols".
 fn same_rule(one: &IpPermission, other: &IpPermission) -> bool {
     let all = one.ip_protocol() == Some("-1");
     one.ip_protocol() == other.ip_protocol()

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, time::SystemTime};
 
 impl Region {
-    /// Prices on demand; types that are not sold here are left out.
+    /// Returns on-demand prices; types that are not sold in this region are left out.
     pub(crate) async fn list_prices(
         &self,
         instance_types: &[String],
@@ -42,7 +42,7 @@ impl Region {
                     call.into_paginator().items().send().try_collect()
                 })
                 .await?;
-            // the highest of several, so that the real cost is never higher
+            // take the highest of several prices, so that the real cost is never higher
             let price = products
                 .iter()
                 .filter_map(|p| price(p, name, &self.name))
@@ -63,7 +63,7 @@ impl Region {
         Ok(quotes)
     }
 
-    /// Queries the present spot prices, by type and zone.
+    /// Returns the current spot prices by type and zone.
     pub(crate) async fn spot_prices(
         &self,
         instance_types: &[String],
@@ -82,7 +82,7 @@ impl Region {
                         "product-description",
                         ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
                     ))
-                    // a history that starts now gives the present prices
+                    // a history that starts now contains the current prices
                     .start_time(now)
                     .into_paginator()
                     .page_size(1000)
@@ -127,7 +127,7 @@ impl Region {
     }
 }
 
-/// The price in a product of the list, which is JSON within JSON; `None` if it is not for an hour of this type in US dollars.
+/// Parses the price in a product of the list, which is JSON within JSON. `None` if it is not a price in US dollars for an hour of this type.
 fn price(product: &str, instance_type: &str, region: &str) -> Option<f64> {
     let product: Value = serde_json::from_str(product).ok()?;
     let attributes = product.get("product")?.get("attributes")?;
@@ -166,7 +166,7 @@ fn price(product: &str, instance_type: &str, region: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// As the list is written; the names of terms and dimensions are the list's own.
+    /// Returns a product in the form of the price list, with the list's names of terms and dimensions.
     fn product(unit: &str, usd: &str) -> String {
         format!(
             r#"{{"product":{{"productFamily":"Compute Instance","attributes":{{"instanceType":"c5.xlarge","regionCode":"eu-west-1"}}}},

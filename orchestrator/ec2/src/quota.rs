@@ -1,18 +1,19 @@
-//! Queries how many virtual processors may run.
+//! Queries how many virtual processors the account may use at the same time.
 
 use crate::{Region, tags::filter};
 use aws_sdk_ec2::types::InstanceLifecycleType;
 use cvc_cloud::provider::{ErrorKind, ProviderError, Quota, TypeFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Instance families that share a limit, and the codes of their limits on demand and of the spot market.
+/// Instance families that share a limit, and the codes of that limit for on-demand and for spot instances.
 struct Class {
     families: &'static [&'static str],
     on_demand: &'static str,
     spot: Option<&'static str>,
 }
 
-/// The letters with which a type's name begins are its family: `c` of c5n.18xlarge, `hpc` of hpc6a.48xlarge, `u` of u-6tb1.metal.
+/// The groups of families with a shared limit. A family is the letters at the beginning of a type's name: `c` of c5n.18xlarge, `hpc` of
+/// hpc6a.48xlarge, `u` of u-6tb1.metal.
 const CLASSES: [Class; 10] = [
     Class {
         families: &["a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"],
@@ -66,7 +67,7 @@ const CLASSES: [Class; 10] = [
     },
 ];
 
-/// The class of a type; `None` if it has a limit of its own.
+/// Returns the class of a type; `None` if the type has a separate limit.
 fn class(instance_type: &str) -> Option<&'static Class> {
     let family = instance_type
         .split(|c: char| !c.is_ascii_alphabetic())
@@ -115,7 +116,7 @@ impl Region {
         Ok(Some(Quota { limit, used }))
     }
 
-    /// Virtual processors of the class that run now in the whole account, cvc's or not.
+    /// Returns the number of virtual processors of the class in use in the whole account, by cvc or not.
     async fn running_vcpus(
         &self,
         what: &str,
@@ -138,10 +139,10 @@ impl Region {
             if of_spot != spot || class(name).is_none_or(|c| c.on_demand != wanted.on_demand) {
                 continue;
             }
-            let told = instance
+            let vcpus = instance
                 .cpu_options()
                 .and_then(|c| Some(f64::from(c.core_count()?) * f64::from(c.threads_per_core()?)));
-            match told {
+            match vcpus {
                 Some(vcpus) => used += vcpus,
                 None => *of_type.entry(name.to_owned()).or_default() += 1.0,
             }

@@ -1,6 +1,6 @@
-//! Removes resources in the order of their dependencies, until they are gone or the time is up.
+//! Removes resources in the order of their dependencies, and waits until they have disappeared or the time limit is reached.
 
-use crate::{Region, observe::VALUES, session::Session, tags};
+use crate::{Region, observe::VALUES, session::ClientSet, tags};
 use aws_sdk_ec2::types::VolumeState;
 use cvc_cloud::provider::{ErrorKind, InstanceState, ProviderError, Resource, ResourceKind};
 use cvc_sites::backoff::Delays;
@@ -15,10 +15,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum delay between queries.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// The callback for progress.
-type Tell<'a> = &'a (dyn Fn(String) + Send + Sync);
+/// Callback that receives progress messages.
+type ProgressReport<'a> = &'a (dyn Fn(String) + Send + Sync);
 
-/// Delays between queries: short at first, because some resources go at once.
+/// Delays between queries for resources that are being removed; short at first, because some resources disappear at once.
 struct PollDelays {
     delays: Delays,
     until: Instant,
@@ -32,7 +32,7 @@ impl PollDelays {
         }
     }
 
-    /// Waits for the next query; `false` if there is no time for another.
+    /// Waits until the next query is due; returns `false` if the time limit does not allow another one.
     async fn pass(&mut self) -> bool {
         let rest = self.until.saturating_duration_since(Instant::now());
         if !rest.is_zero() {
@@ -47,7 +47,7 @@ impl Region {
         &self,
         resources: &[Resource],
         limit_s: f64,
-        tell: Tell<'_>,
+        report: ProgressReport<'_>,
     ) -> Result<Vec<(Resource, String)>, ProviderError> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::from_secs(24 * 3600));
         let until = Instant::now() + limit;
@@ -65,7 +65,7 @@ impl Region {
         let of = |kind: ResourceKind| -> Vec<&Resource> {
             mine.iter().copied().filter(|r| r.kind == kind).collect()
         };
-        // terminate the most expensive first: other calls may be refused or slow. The result is checked below
+        // terminate first, since instances cost the most and later calls may be refused or slow; the result is checked below
         let instances: Vec<String> = mine
             .iter()
             .filter(|r| r.kind == ResourceKind::Instance)
@@ -73,29 +73,29 @@ impl Region {
             .collect();
         let mut asked = false;
         if !instances.is_empty() {
-            tell(format!(
+            report(format!(
                 "terminating {} instances in {}",
                 instances.len(),
                 self.name
             ));
             match self.end_instances(&instances).await {
                 Ok(()) => asked = true,
-                Err(e) => tell(e.to_string()),
+                Err(e) => report(e.to_string()),
             }
         }
-        // an open request could launch another instance
-        self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left)
+        // an open request could still launch an instance
+        self.remove_each(&of(ResourceKind::SpotRequest), until, report, &mut left)
             .await;
         self.remove_instances(&of(ResourceKind::Instance), until, asked, &mut left)
             .await;
         let volumes = self.standing_volumes(of(ResourceKind::Volume)).await;
-        self.remove_each(&volumes, until, tell, &mut left).await;
-        self.remove_each(&of(ResourceKind::PlacementGroup), until, tell, &mut left)
+        self.remove_each(&volumes, until, report, &mut left).await;
+        self.remove_each(&of(ResourceKind::PlacementGroup), until, report, &mut left)
             .await;
         let groups = of(ResourceKind::SecurityGroup);
-        self.part(&groups, tell).await;
-        self.remove_each(&groups, until, tell, &mut left).await;
-        self.remove_each(&of(ResourceKind::KeyPair), until, tell, &mut left)
+        self.part(&groups, report).await;
+        self.remove_each(&groups, until, report, &mut left).await;
+        self.remove_each(&of(ResourceKind::KeyPair), until, report, &mut left)
             .await;
         Ok(left)
     }
@@ -135,11 +135,11 @@ impl Region {
         );
     }
 
-    /// Which of these instances are not terminated yet.
+    /// Returns which of these instances have not terminated yet.
     async fn alive(&self, ids: &[String]) -> Result<BTreeSet<String>, ProviderError> {
         let mut alive = BTreeSet::new();
         for ids in ids.chunks(VALUES) {
-            // queried by filter, so that a missing one is not an error
+            // query by a filter, so that a missing instance is not an error
             let seen = self
                 .instances_with(
                     "waiting for instances to end",
@@ -155,7 +155,7 @@ impl Region {
         Ok(alive)
     }
 
-    /// Volumes that were not deleted with their instances; all of them if that is unknown.
+    /// Returns the volumes that were not deleted together with their instances; all volumes if this is unknown.
     async fn standing_volumes<'r>(&self, volumes: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let mut standing = BTreeSet::new();
         for some in volumes.chunks(VALUES) {
@@ -187,12 +187,12 @@ impl Region {
             .collect()
     }
 
-    /// Removes resources of one kind, and retries those that are in use.
+    /// Removes resources of one kind, and retries resources that are still in use.
     async fn remove_each(
         &self,
         resources: &[&Resource],
         until: Instant,
-        tell: Tell<'_>,
+        report: ProgressReport<'_>,
         left: &mut Vec<(Resource, String)>,
     ) {
         let mut looks = PollDelays::new(until);
@@ -202,13 +202,13 @@ impl Region {
             let mut again = Vec::new();
             for (resource, before) in rest {
                 match self.remove_one(resource).await {
-                    Ok(()) => tell(format!(
+                    Ok(()) => report(format!(
                         "removed {} {} in {}",
                         resource.kind, resource.id, self.name
                     )),
                     Err(e) if e.later() => {
                         if before.is_none() {
-                            tell(format!(
+                            report(format!(
                                 "{} {} in {} cannot be removed yet: {}",
                                 resource.kind, resource.id, self.name, e.message
                             ));
@@ -270,9 +270,9 @@ impl Region {
         }
     }
 
-    /// Removes the rules by which these groups refer to others, because two groups that refer to each other cannot be removed in any order.
-    /// Errors here show up when the groups themselves are removed.
-    async fn part(&self, groups: &[&Resource], tell: Tell<'_>) {
+    /// Removes the rules by which the groups refer to other groups, because two groups that refer to each other cannot be removed in any order.
+    /// Errors are ignored here, since the removal of the groups reports them.
+    async fn part(&self, groups: &[&Resource], report: ProgressReport<'_>) {
         for group in groups {
             let what = format!("looking for rules of {}", group.id);
             let rules = self
@@ -308,7 +308,7 @@ impl Region {
             let what = format!("removing rules of {}", group.id);
             let mut failed = Vec::new();
             if !inward.is_empty() {
-                let call = |s: &Session| {
+                let call = |s: &ClientSet| {
                     s.ec2
                         .revoke_security_group_ingress()
                         .group_id(&group.id)
@@ -318,7 +318,7 @@ impl Region {
                 failed.extend(self.order(&what, call).await.err());
             }
             if !outward.is_empty() {
-                let call = |s: &Session| {
+                let call = |s: &ClientSet| {
                     s.ec2
                         .revoke_security_group_egress()
                         .group_id(&group.id)
@@ -327,7 +327,7 @@ impl Region {
                 };
                 failed.extend(self.order(&what, call).await.err());
             }
-            failed.into_iter().for_each(|e| tell(e.to_string()));
+            failed.into_iter().for_each(|e| report(e.to_string()));
         }
     }
 }

@@ -9,32 +9,32 @@ use aws_types::service_config::ServiceConfigKey;
 use cvc_cloud::provider::{Account, ErrorKind, ProviderError};
 use std::{path::Path, time::Duration};
 
-/// Maximum number of times that a call is made before its failure is reported.
+/// Maximum number of attempts of a call.
 const ATTEMPTS: u32 = 6;
-/// Delay before the second call; it doubles with each further one up to [`MAX_PAUSE`].
+/// Delay before the second attempt; the delay doubles with each further one up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum delay between calls.
+/// Maximum delay between attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// Time limit for making a connection.
+/// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit of one attempt: launching many instances takes some ten seconds.
+/// Time limit of one attempt; launching many instances takes about ten seconds.
 const ATTEMPT: Duration = Duration::from_secs(60);
-/// Time limit of one call, with all its attempts.
+/// Time limit of a call with all its attempts.
 const CALL: Duration = Duration::from_secs(240);
 
-/// Clients with one identity. The identity is asked for at the first call, and again before it expires if it says when it will.
-pub(crate) struct Session {
+/// Clients that share an identity (credentials). The identity is requested at the first call, and again before it expires if the expiry is known.
+pub(crate) struct ClientSet {
     pub(crate) region: String,
     pub(crate) ec2: aws_sdk_ec2::Client,
     pub(crate) ssm: aws_sdk_ssm::Client,
     pub(crate) pricing: aws_sdk_pricing::Client,
     pub(crate) quotas: aws_sdk_servicequotas::Client,
-    /// Address for calls to EC2, if not AWS itself.
+    /// Address of the EC2 service; `None` for AWS itself.
     pub(crate) endpoint: Option<String>,
 }
 
-impl Session {
-    /// Reads the user's environment and files; a call to the network is made at most to learn the region (on instances).
+impl ClientSet {
+    /// Reads the user's environment and files. Makes at most one network call, to find the region (on instances).
     pub(crate) async fn load(
         account: &Account,
         profiles: Option<&Path>,
@@ -63,7 +63,7 @@ impl Session {
                 .build()
         });
         if let Some(profile) = &account.profile {
-            // A profile of the site takes precedence over keys in the environment, which may belong to another account.
+            // A profile named by the site takes precedence over keys in the environment, which may belong to another account.
             let of_region = match &account.region {
                 Some(region) => {
                     ProviderConfig::without_region().with_region(Some(Region::new(region.clone())))
@@ -97,7 +97,7 @@ impl Session {
                 message,
             ));
         };
-        // the price list is the same for all regions, and answered in few
+        // the price list is the same for all regions, but only few regions serve it
         let home_of_prices = if region.starts_with("cn-") {
             "cn-northwest-1"
         } else {
@@ -117,7 +117,7 @@ impl Session {
     }
 }
 
-/// The endpoint of the site, AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or the profile, in the SDK's order.
+/// Returns the endpoint from the site, AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or the profile, in the SDK's order of precedence.
 fn endpoint_of_ec2(config: &SdkConfig) -> Option<String> {
     let general = config.endpoint_url().map(str::to_owned);
     if config.get_origin("endpoint_url").is_client_config() {

@@ -1,9 +1,9 @@
-//! Converts tags and filters.
+//! Converts tags and filters between cvc's form and the SDK's.
 
 use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
 use cvc_journal::lease::Tags;
 
-/// A filter: one of the values.
+/// Returns a filter that matches any of the values.
 pub(crate) fn filter<V: Into<String>>(
     name: impl Into<String>,
     values: impl IntoIterator<Item = V>,
@@ -15,7 +15,7 @@ pub(crate) fn filter<V: Into<String>>(
         .build()
 }
 
-/// Filters for cvc's tags, of this owner and fleet.
+/// Returns filters for cvc's tags with this owner and fleet.
 pub(crate) fn ours(owner: Option<&str>, fleet: Option<&str>) -> Vec<Filter> {
     let mut filters = Vec::new();
     if let Some(owner) = owner {
@@ -41,7 +41,7 @@ pub(crate) fn literal(value: &str) -> String {
     text
 }
 
-/// The tag with the end.
+/// Returns the tag that contains the expiry.
 pub(crate) fn expiry(expires: jiff::Timestamp) -> Tag {
     Tag::builder()
         .key(Tags::EXPIRES)
@@ -49,7 +49,7 @@ pub(crate) fn expiry(expires: jiff::Timestamp) -> Tag {
         .build()
 }
 
-/// Tags in the form of calls.
+/// Converts cvc's tags to the SDK's form.
 pub(crate) fn written(tags: &Tags) -> Vec<Tag> {
     tags.pairs()
         .into_iter()
@@ -57,7 +57,7 @@ pub(crate) fn written(tags: &Tags) -> Vec<Tag> {
         .collect()
 }
 
-/// Tags of a resource that is being made.
+/// Returns the specification of tags for a resource that is being created.
 pub(crate) fn of_new(kind: ResourceType, tags: &Tags) -> TagSpecification {
     TagSpecification::builder()
         .resource_type(kind)
@@ -65,7 +65,7 @@ pub(crate) fn of_new(kind: ResourceType, tags: &Tags) -> TagSpecification {
         .build()
 }
 
-/// Reads them back; `None` if they are not cvc's.
+/// Converts tags from the SDK's form; `None` if they are not cvc's.
 pub(crate) fn read(tags: &[Tag]) -> Option<Tags> {
     Tags::read(tags.iter().filter_map(|t| Some((t.key()?, t.value()?))))
 }

@@ -1,5 +1,5 @@
-//! The built-in kernels: real MPI programs whose sources cvc carries, so that a fresh machine has work to do. They are compiled by the
-//! compiler of each MPI library and kept by digest of sources and compiler.
+//! The built-in kernels: real MPI programs whose sources are part of cvc, so that every machine can run something. The compiler of each MPI library
+//! compiles them; the results are cached by a digest of sources and compiler.
 
 use crate::{
     host::{Host, LocalHost},
@@ -11,8 +11,8 @@ use cvc_core::ids::hex_prefix;
 use cvc_core::paths::{self, is_executable, on_path};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The sources, as the role `kernels` has them.
-const SOURCES: [(&str, &str); 10] = [
+/// The sources, which are the files of the Ansible role `kernels`.
+const SOURCES: [(&str, &str); 21] = [
     (
         "Makefile",
         include_str!("../../../ansible/roles/kernels/files/Makefile"),
@@ -34,6 +34,38 @@ const SOURCES: [(&str, &str); 10] = [
         include_str!("../../../ansible/roles/kernels/files/kernel-track.c"),
     ),
     (
+        "kernel-ways.h",
+        include_str!("../../../ansible/roles/kernels/files/kernel-ways.h"),
+    ),
+    (
+        "kernel-ways.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-ways.c"),
+    ),
+    (
+        "kernel-layout.h",
+        include_str!("../../../ansible/roles/kernels/files/kernel-layout.h"),
+    ),
+    (
+        "kernel-layout.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-layout.c"),
+    ),
+    (
+        "kernel-delegate.h",
+        include_str!("../../../ansible/roles/kernels/files/kernel-delegate.h"),
+    ),
+    (
+        "kernel-delegate.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-delegate.c"),
+    ),
+    (
+        "kernel-log.h",
+        include_str!("../../../ansible/roles/kernels/files/kernel-log.h"),
+    ),
+    (
+        "kernel-log.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-log.c"),
+    ),
+    (
         "kernel-block.c",
         include_str!("../../../ansible/roles/kernels/files/kernel-block.c"),
     ),
@@ -50,8 +82,20 @@ const SOURCES: [(&str, &str); 10] = [
         include_str!("../../../ansible/roles/kernels/files/kernel-amr.c"),
     ),
     (
+        "kernel-overlap.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-overlap.c"),
+    ),
+    (
         "kernel-idle.c",
         include_str!("../../../ansible/roles/kernels/files/kernel-idle.c"),
+    ),
+    (
+        "kernel-replay.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-replay.c"),
+    ),
+    (
+        "trace-mpi-io.c",
+        include_str!("../../../ansible/roles/kernels/files/trace-mpi-io.c"),
     ),
 ];
 
@@ -72,16 +116,23 @@ fn hashed_sources() -> blake3::Hasher {
     hasher
 }
 
-/// Digest (hexadecimal BLAKE3) of the kernels' sources of this version.
+/// Returns the digest (hexadecimal BLAKE3) of this version's kernel sources.
 pub fn sources_digest() -> String {
     hashed_sources().finalize().to_hex().to_string()
 }
 
-/// The compiler wrapper that belongs to a launcher: `mpicc` with the same suffix, in the same directory.
+fn write_sources(directory: &Utf8Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    SOURCES
+        .iter()
+        .try_for_each(|(name, text)| std::fs::write(directory.join(name), text))
+}
+
+/// Returns the compiler wrapper of a launcher: `mpicc` with the same suffix, in the same directory.
 pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     install.companion("mpicc").ok_or_else(|| Missing {
         what: format!(
-            "no mpicc beside {}: the built-in kernels cannot be compiled for `{}`",
+            "no mpicc next to {}: the built-in kernels cannot be compiled for `{}`",
             install.mpiexec, install.name
         ),
         hint: format!(
@@ -91,18 +142,18 @@ pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     })
 }
 
-/// Returns the directory with the kernels for this library: compiled earlier, or now, on this machine. Compiling takes a few seconds, once, and
-/// is told before.
+/// Returns the directory with the kernels for this library on this machine. If they are not compiled yet, announces that, and compiles them once,
+/// which takes a few seconds.
 ///
 /// # Errors
-/// When the library has no compiler wrapper, or the kernels do not compile with it.
+/// The library has no compiler wrapper, or the kernels do not compile with it.
 pub async fn ensure(
     install: &MpiInstall,
-    tell: impl FnOnce(String),
+    report: impl FnOnce(String),
 ) -> Result<Utf8PathBuf, Missing> {
     let mpicc = mpicc(install)?;
     let mut hasher = hashed_sources();
-    // those without a list were made by earlier versions
+    // directories without a list of digests come from earlier versions
     hasher
         .update(mpicc.as_str().as_bytes())
         .update(install.version.as_bytes())
@@ -115,7 +166,7 @@ pub async fn ensure(
     if is_whole(&directory) {
         return Ok(directory);
     }
-    tell(format!(
+    report(format!(
         "compiling the built-in kernels for {}",
         install.name
     ));
@@ -123,16 +174,10 @@ pub async fn ensure(
         what,
         hint: "see the compiler's message; the sources are in ansible/roles/kernels/files".into(),
     };
-    // built beside and renamed, so that a cut-off compilation never looks like a finished one
+    // compile in a temporary directory and rename it, so that an interrupted compilation never looks complete
     let staging = Utf8PathBuf::from(format!("{directory}.{}", std::process::id()));
     let sources = staging.join("src");
-    let put = || -> std::io::Result<()> {
-        std::fs::create_dir_all(&sources)?;
-        SOURCES
-            .iter()
-            .try_for_each(|(name, text)| std::fs::write(sources.join(name), text))
-    };
-    put().map_err(|e| {
+    write_sources(&sources).map_err(|e| {
         failed(format!(
             "cannot write the kernels' sources to {sources}: {e}"
         ))
@@ -174,7 +219,58 @@ pub async fn ensure(
     }
 }
 
-/// Lists the kernels of a directory with their digests, in this file of it.
+/// File name of the library that traces MPI-IO, as in the Makefile.
+pub const TRACER: &str = "libtrace-mpi-io.so";
+
+/// Returns the path of the library that traces MPI-IO, for programs that use the MPI library of the compiler `mpicc`. Compiles the library if
+/// necessary.
+///
+/// # Errors
+/// The library does not compile.
+pub async fn mpi_io_tracer(mpicc: &str) -> Result<Utf8PathBuf, Missing> {
+    let mut hasher = hashed_sources();
+    hasher.update(mpicc.as_bytes());
+    let name = hex_prefix(&hasher.finalize(), DIGITS);
+    let directory = paths::cache().join("tracer").join(name);
+    let library = directory.join(TRACER);
+    if library.is_file() {
+        return Ok(library);
+    }
+    let failed = |what: String| Missing {
+        what,
+        hint: "give the compiler of the program's MPI library, as in mpicc.mpich".into(),
+    };
+    let staging = Utf8PathBuf::from(format!("{directory}.{}", std::process::id()));
+    write_sources(&staging).map_err(|e| failed(format!("cannot write to {staging}: {e}")))?;
+    let argv = [
+        "make".to_owned(),
+        "-C".into(),
+        staging.to_string(),
+        format!("MPICC={mpicc}"),
+        "BINDIR=.".into(),
+        format!("./{TRACER}"),
+    ];
+    let made = LocalHost
+        .run(&argv, &BTreeMap::new(), COMPILE_LIMIT)
+        .await
+        .map_err(|e| failed(e.to_string()))?;
+    if made.code != Some(0) {
+        let end = made
+            .stderr
+            .trim_end()
+            .lines()
+            .next_back()
+            .unwrap_or_default();
+        let _ = std::fs::remove_dir_all(&staging);
+        return Err(failed(format!(
+            "the tracer does not compile with {mpicc}: {end}"
+        )));
+    }
+    replace_directory(&staging, &directory);
+    Ok(library)
+}
+
+/// File in a kernels' directory that lists the kernels with their digests.
 const LIST: &str = "kernels.blake3";
 
 fn digest_of(path: &Utf8Path) -> std::io::Result<String> {
@@ -196,7 +292,8 @@ fn write_list(directory: &Utf8Path) -> std::io::Result<()> {
     std::fs::write(directory.join(LIST), list)
 }
 
-/// Whether all kernels are there as they were compiled: after a loss of power, files may be empty that seemed to be written.
+/// Returns whether all kernels exist with the digests from their compilation: after a loss of power, files may be empty although they seemed to be
+/// written.
 fn is_whole(directory: &Utf8Path) -> bool {
     let Ok(list) = std::fs::read_to_string(directory.join(LIST)) else {
         return false;
@@ -211,11 +308,11 @@ fn is_whole(directory: &Utf8Path) -> bool {
         && is_executable(&directory.join("kernel-stencil"))
 }
 
-/// Compiler and linker flags of the parallel HDF5 that was built with this library, as its own wrapper shows them.
+/// Returns the compiler and linker flags of the parallel HDF5 built with this library, as its compiler wrapper prints them.
 async fn hdf5_flags(install: &MpiInstall) -> Option<(String, String)> {
     let h5pcc = install.companion("h5pcc").or_else(|| {
         let name = format!("h5pcc.{}", install.family.name());
-        // the distribution's HDF5 belongs to the distribution's MPI, not to one at a prefix
+        // the distribution's HDF5 was built with the distribution's MPI, not with a library at a prefix
         let distribution = install
             .mpiexec
             .parent()

@@ -1,4 +1,5 @@
-//! What runs on the machine where ranks are launched: MPI libraries, checkpointers, kernels, the crew of sentinels, and one attempt at a run.
+//! The part of cvc that runs on the machine where ranks are launched: MPI libraries, checkpointers, kernels, crews of sentinels, and single attempts
+//! at runs.
 
 pub mod attempt;
 pub mod ckpt;

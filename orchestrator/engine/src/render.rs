@@ -5,7 +5,7 @@ use handlebars::{
 };
 use serde_json::Value;
 
-/// A template that cvc brings with it.
+/// A template that is part of cvc.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Template {
     name: &'static str,
@@ -22,23 +22,23 @@ macro_rules! template {
 impl Template {
     /// The script of a run.
     pub const RUN_SCRIPT: Self = template!("launch/run.sh.hbs");
-    /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
+    /// Host file with one line for each rank, for srun with arbitrary distribution and for Open MPI between nodes.
     pub const HOSTS_BY_RANK: Self = template!("launch/hosts.by-rank.hbs");
-    /// What MPI launchers call instead of ssh.
+    /// The script that MPI launchers call instead of ssh.
     pub const SSH_WRAPPER: Self = Self {
         executable: true,
         ..template!("launch/ssh-to-node.sh.hbs")
     };
-    /// What is started for every rank.
+    /// The script started for every rank.
     pub const RANK_SCRIPT: Self = template!("launch/rank.sh.hbs");
     /// ROMIO's hints.
     pub const ROMIO_HINTS: Self = template!("launch/romio_hints.hbs");
-    /// Ansible's inventory of a site.
+    /// Ansible's inventory for a site.
     pub const INVENTORY: Self = template!("inventory/site.yml.hbs");
-    /// A batch job of Slurm.
+    /// Script of a Slurm batch job.
     pub const SLURM_JOB: Self = template!("launch/slurm-job.sh.hbs");
 
-    /// A template whose file is read by another program, with its path below `templates/`.
+    /// Creates a template for a file that is not started by its path. `name` is the template's path below `templates/`.
     pub const fn new(name: &'static str, text: &'static str) -> Self {
         Self {
             name,
@@ -47,7 +47,7 @@ impl Template {
         }
     }
 
-    /// Returns the path below `templates/`, its name in messages.
+    /// Returns the path below `templates/`, which is also the template's name in messages.
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -57,7 +57,7 @@ impl Template {
         self.text
     }
 
-    /// Returns whether what it makes is called by its path, so that the file must be executable.
+    /// Returns whether the rendered file must be executable because it is started by its path.
     pub fn is_executable(self) -> bool {
         self.executable
     }
@@ -73,9 +73,9 @@ impl std::fmt::Debug for Template {
 #[derive(Debug, thiserror::Error)]
 #[error("template {name}: {problem}")]
 pub struct RenderError {
-    /// Which template.
+    /// Name of the template.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -84,7 +84,7 @@ pub fn render(template: Template, values: &Value) -> Result<String, RenderError>
     render_text(template.name, template.text, values)
 }
 
-/// Renders a template given as text, such as an argument of an application descriptor. `name` is for messages.
+/// Renders a template that is given as text, such as an argument in an application descriptor. `name` is used in messages.
 pub fn render_text(name: &str, text: &str, values: &Value) -> Result<String, RenderError> {
     registry()
         .render_template(text, values)
@@ -94,7 +94,7 @@ pub fn render_text(name: &str, text: &str, values: &Value) -> Result<String, Ren
         })
 }
 
-/// The one way in which templates are set up.
+/// Returns a template engine with cvc's settings and helpers; all templates use it.
 pub fn registry() -> Handlebars<'static> {
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
@@ -105,7 +105,7 @@ pub fn registry() -> Handlebars<'static> {
     handlebars
 }
 
-/// One word of a shell command line that stands for exactly this text.
+/// Quotes a text as one word of a shell command line.
 pub fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -137,7 +137,7 @@ fn parameter<'a>(
     Ok(parameter.value())
 }
 
-/// `{{sh value}}`: quoted for the shell.
+/// `{{sh value}}`: the value, quoted for the shell.
 fn sh(
     helper: &Helper<'_>,
     _: &Handlebars<'_>,
@@ -148,7 +148,7 @@ fn sh(
     Ok(out.write(&shell_quote(&text_of(parameter(helper, "sh")?)))?)
 }
 
-/// `{{argv list}}`: a whole argument vector, each word quoted.
+/// `{{argv list}}`: a whole command line, each word quoted.
 fn argv(
     helper: &Helper<'_>,
     _: &Handlebars<'_>,
@@ -165,7 +165,8 @@ fn argv(
     Ok(out.write(&words.join(" "))?)
 }
 
-/// `{{yaml value}}`: a YAML scalar for Ansible. JSON's texts are YAML's quoted ones; what looks like a template of Ansible is marked as none.
+/// `{{yaml value}}`: the value as a YAML scalar for Ansible. JSON strings are valid quoted YAML strings; text that looks like an Ansible template is
+/// marked `!unsafe`.
 fn yaml(
     helper: &Helper<'_>,
     _: &Handlebars<'_>,
@@ -201,7 +202,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn the_shell_reads_back_what_was_quoted(text in "[^\0]{0,40}") {
+        fn the_shell_reads_quoted_text_back(text in "[^\0]{0,40}") {
             let script = render_text("t", "printf %s {{sh value}}", &serde_json::json!({ "value": text })).expect("renders");
             let output = Command::new("bash").args(["-c", &script]).output().expect("bash");
             prop_assert_eq!(String::from_utf8_lossy(&output.stdout), text);

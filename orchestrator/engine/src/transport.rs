@@ -1,15 +1,15 @@
-//! How ranks get to nodes.
+//! How ranks on other nodes are started.
 
 use cvc_core::campaign::SlurmLauncher;
 
-/// How a launcher gets to the other nodes of a run.
+/// How a launcher reaches the other nodes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// There are none: all ranks are on this machine.
+    /// There are no other nodes: all ranks are on this machine.
     Local,
-    /// By ssh from the node where the launcher runs.
+    /// By ssh from the launcher's node.
     Ssh,
-    /// Inside a Slurm job, by the library's launcher or by srun itself.
+    /// Inside a Slurm job: by the library's launcher, or by srun itself.
     Slurm(SlurmLauncher),
 }
 
@@ -17,7 +17,7 @@ impl Transport {
     /// Names of all transports.
     pub const NAMES: [&str; 3] = ["local", "ssh", "slurm"];
 
-    /// Returns the name by which quirks ask for it.
+    /// Returns the name by which conditions of quirks refer to the transport.
     pub fn name(self) -> &'static str {
         match self {
             Self::Local => "local",

@@ -1,101 +1,112 @@
-//! Why something cannot be exported.
+//! Errors of exports.
 
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 use cvc_index::error::AnalysisError;
 
-/// Nothing was exported.
+/// An export that failed; nothing was exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// Something is where the export is to be.
+    /// The target of the export exists.
     #[error("{path} exists")]
     Exists {
-        /// What is there.
+        /// The existing path.
         path: Utf8PathBuf,
-        /// Whether an export wrote it, with nothing added.
+        /// Whether the target is an earlier export without additions.
         is_export: bool,
     },
-    /// An export has files that it did not write.
-    #[error("{dir} has {file}, which no export wrote")]
+    /// The directory of an export contains files that are not from an export.
+    #[error("{dir} contains {file}, which is not from an export")]
     Foreign {
-        /// The export.
+        /// The directory of the export.
         dir: Utf8PathBuf,
-        /// Such a file, relative to it.
+        /// One such file, relative to the directory.
         file: String,
     },
-    /// Something is where an artefact is to be.
-    #[error("{path} exists, and is no artifact of cvc")]
+    /// No run has one of these identifier prefixes.
+    #[error("{campaign} has no run whose identifier begins with {runs}")]
+    NoRun {
+        /// The campaign's directory.
+        campaign: Utf8PathBuf,
+        /// The prefixes.
+        runs: String,
+    },
+    /// The target exists and is not an artefact of cvc.
+    #[error("{path} exists and is not an artifact of cvc")]
     NoArtifact {
-        /// What is there.
+        /// The existing path.
         path: Utf8PathBuf,
     },
-    /// A file of the campaign from which names cannot be taken.
+    /// A file of the campaign is too large to remove names from it.
     #[error("{path} has more than {max_bytes} bytes")]
     TooLarge {
-        /// Which file.
+        /// The file.
         path: Utf8PathBuf,
-        /// Most that are read.
+        /// Maximum length, bytes.
         max_bytes: u64,
     },
-    /// A file of a report whose name is another on other systems, or breaks the list of files.
-    #[error("{path:?}: its name has a backslash or a control character")]
+    /// The name of a report's file is not portable, or would break the manifest.
+    #[error("the name of {path:?} contains a backslash or a control character")]
     Name {
-        /// Which file.
+        /// The file.
         path: Utf8PathBuf,
     },
-    /// A file of an earlier export that was changed since.
-    #[error("{dir} has {file}, which was changed since it was exported")]
+    /// A file of an earlier export has changed since the export.
+    #[error("{dir} contains {file}, which has changed since the export")]
     Edited {
-        /// The export.
+        /// The directory of the export.
         dir: Utf8PathBuf,
-        /// Such a file, relative to it.
+        /// The changed file, relative to the directory.
         file: String,
     },
-    /// A value that does not have the type of its column.
+    /// A value does not have the type of its column.
     #[error("table {table}, column {column}: {}", match text {
-        Some(text) => format!("`{}` is no {of}", cvc_core::visible::visible(text)),
+        Some(text) => format!("`{}` is not of type {of}", cvc_core::visible::visible(text)),
         None => "a row has no value".to_owned(),
     })]
     Unfit {
         /// The table.
         table: String,
-        /// Its column.
+        /// The column.
         column: String,
         /// The type of its values.
         of: &'static str,
-        /// What stands there instead; `None`: nothing, though every row must have a value.
+        /// The value; `None` if a value is missing in a column that requires one.
         text: Option<String>,
     },
-    /// A file.
+    /// A file cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The index.
+    /// The index cannot be read.
     #[error(transparent)]
     Analysis(#[from] AnalysisError),
 }
 
 impl ExportError {
-    /// How to correct it.
+    /// Returns how to correct the problem, if there is a general way.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Exists {
                 is_export: true, ..
-            } => Some("--replace takes the place of an earlier export".into()),
-            Self::Exists { .. } => {
-                Some("no export wrote it: name a directory that does not exist or is empty".into())
+            } => Some("add --replace to replace an earlier export".into()),
+            Self::NoRun { .. } => {
+                Some("`cvc status --json` lists the identifiers; by default, the last failed runs are packed".into())
             }
-            Self::Name { .. } => Some("rename it, or write the report anew".into()),
+            Self::Exists { .. } => {
+                Some("choose a directory that does not exist or is empty".into())
+            }
+            Self::Name { .. } => Some("rename it, or write the report again".into()),
             Self::Foreign { .. } | Self::Edited { .. } => {
-                Some("move it elsewhere, or name another directory: --replace keeps nothing".into())
+                Some("move it elsewhere, or choose another directory: --replace would delete it".into())
             }
             Self::NoArtifact { .. } => {
-                Some("name a file that does not exist: only an earlier artifact is replaced".into())
+                Some("choose a file that does not exist: --replace replaces only an earlier artifact".into())
             }
             Self::TooLarge { .. } => {
-                Some("--csv and --ro-crate have no such limit, and leave all names in".into())
+                Some("use --csv or --ro-crate, which have no such limit but keep all names".into())
             }
             Self::Unfit { .. } => {
-                Some("--csv writes it as it is; cvc fsck shows what is damaged".into())
+                Some("use --csv, which writes it unchanged; `cvc fsck` lists damage".into())
             }
             Self::Store(_) | Self::Analysis(_) => None,
         }

@@ -1,4 +1,4 @@
-//! The description of tables as a Data Package of Frictionless (<https://specs.frictionlessdata.io>).
+//! Describes the tables as a Frictionless Data Package (<https://specs.frictionlessdata.io>).
 
 use crate::{error::ExportError, target::json};
 use camino::Utf8Path;
@@ -6,24 +6,27 @@ use cvc_core::store::write_whole;
 use cvc_index::{FlatTable, FlatType, Index};
 use serde_json::{Value, json};
 
-/// Version of the tables. Its first number counts changes after which a reader of the version before reads wrong; the second one, what was added.
+/// Version of the tables. The major number increases with changes after which readers for the previous version would read wrong values; the minor
+/// number increases with additions.
 pub const SCHEMA: &str = "1.1";
 
-/// The file that describes the tables.
+/// Name of the file that describes the tables.
 pub(crate) const PACKAGE: &str = "datapackage.json";
 
-/// How tables are written.
+/// File formats of tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum PackageFormat {
     Csv,
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 
-impl Format {
-    /// The name of a table's file.
+impl PackageFormat {
+    /// Returns the file name of a table.
     pub(crate) fn file(self, table: &FlatTable) -> String {
         let ending = match self {
             Self::Csv => "csv",
+            #[cfg(feature = "parquet")]
             Self::Parquet => "parquet",
         };
         format!("{}.{ending}", table.name)
@@ -34,7 +37,7 @@ impl Format {
 pub(crate) fn write(
     index: &Index,
     tables: &[FlatTable],
-    format: Format,
+    format: PackageFormat,
     dir: &Utf8Path,
 ) -> Result<(), ExportError> {
     let path = dir.join(PACKAGE);
@@ -43,11 +46,11 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// What [`PACKAGE`] says.
+/// Returns the content of [`PACKAGE`].
 pub(crate) fn describe(
     index: &Index,
     tables: &[FlatTable],
-    format: Format,
+    format: PackageFormat,
 ) -> Result<Value, ExportError> {
     let meta = index.meta()?;
     let mut package = json!({
@@ -66,7 +69,7 @@ pub(crate) fn describe(
     Ok(package)
 }
 
-/// The name of a package has small letters, digits, `.`, `_` and `-` only.
+/// Converts a campaign's name to a valid package name: only lower-case letters, digits, `.`, `_` and `-`.
 pub(crate) fn package_name(campaign: &str) -> String {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_".contains(c);
     campaign
@@ -76,7 +79,7 @@ pub(crate) fn package_name(campaign: &str) -> String {
         .collect()
 }
 
-fn resource(table: &FlatTable, format: Format) -> Value {
+fn resource(table: &FlatTable, format: PackageFormat) -> Value {
     let mut resource = json!({
         "profile": "tabular-data-resource",
         "name": table.name,
@@ -84,13 +87,14 @@ fn resource(table: &FlatTable, format: Format) -> Value {
         "description": format!("a row is {}", table.description),
     });
     match format {
-        Format::Csv => {
+        PackageFormat::Csv => {
             resource["format"] = json!("csv");
             resource["mediatype"] = json!("text/csv");
             resource["encoding"] = json!("utf-8");
             resource["dialect"] = json!({ "delimiter": ",", "lineTerminator": "\r\n", "quoteChar": "\"", "doubleQuote": true, "header": true });
         }
-        Format::Parquet => {
+        #[cfg(feature = "parquet")]
+        PackageFormat::Parquet => {
             resource["format"] = json!("parquet");
             resource["mediatype"] = json!("application/vnd.apache.parquet");
         }
@@ -99,7 +103,7 @@ fn resource(table: &FlatTable, format: Format) -> Value {
     resource
 }
 
-/// The schema of a table.
+/// Returns the schema of a table as JSON.
 pub(crate) fn schema(table: &FlatTable) -> Value {
     let fields: Vec<Value> = table
         .columns

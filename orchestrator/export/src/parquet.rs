@@ -2,7 +2,7 @@
 
 use crate::{
     error::ExportError,
-    package::{self, Format, SCHEMA},
+    package::{self, PackageFormat, SCHEMA},
     target::{Exported, make},
 };
 use camino::Utf8Path;
@@ -22,20 +22,19 @@ use parquet::{
 };
 use std::{fs::File, io, sync::Arc};
 
-/// Rows that are held in memory before they are written, as a row group.
+/// Maximum number of rows held in memory and written as one row group.
 const GROUP_ROWS: usize = 1 << 16;
-/// The same for the bytes of their texts.
+/// Maximum length of the texts in a row group, bytes.
 const GROUP_BYTES: usize = 1 << 25;
 
-/// Writes the tables of a campaign as Parquet files into a directory of their own.
+/// Writes the tables of a campaign as Parquet files into a new directory.
 ///
-/// Texts are UTF-8, integers INT64, numbers DOUBLE, times INT64 nanoseconds since 1970 (UTC); a column that may lack values is optional.
-/// The metadata of each file have the version of the tables (`cvc.schema_version`), what the table is (`cvc.table`, `cvc.description`),
-/// and the same schema as `datapackage.json`, with unit and description of each column (`cvc.schema`, JSON).
+/// Texts are UTF-8, integers INT64, numbers DOUBLE, and times INT64 nanoseconds since 1970 (UTC). A column that may lack values is optional. The
+/// metadata of each file contain the version of the tables (`cvc.schema_version`), name and description of the table (`cvc.table`,
+/// `cvc.description`), and the schema from `datapackage.json` with unit and description of each column (`cvc.schema`, JSON).
 ///
 /// # Errors
-/// When something is there that may not be replaced, the index cannot be read, a value does not have the type of its column, or a file
-/// cannot be written.
+/// The target exists and must not be replaced, the index cannot be read, a value does not have the type of its column, or a file cannot be written.
 pub fn export_parquet(
     index: &Index,
     dir: &Utf8Path,
@@ -44,9 +43,9 @@ pub fn export_parquet(
     make(dir, replace, |dir| {
         let tables = index.flat_tables()?;
         for table in &tables {
-            write_table(index, table, &dir.join(Format::Parquet.file(table)))?;
+            write_table(index, table, &dir.join(PackageFormat::Parquet.file(table)))?;
         }
-        package::write(index, &tables, Format::Parquet, dir)
+        package::write(index, &tables, PackageFormat::Parquet, dir)
     })
 }
 
@@ -56,11 +55,12 @@ fn write_table(index: &Index, table: &FlatTable, path: &Utf8Path) -> Result<(), 
     let mut out =
         SerializedFileWriter::new(file, schema(table).map_err(failed)?, properties(table))
             .map_err(failed)?;
-    let mut held: Vec<Held> = table.columns.iter().map(Held::new).collect();
+    let mut buffers: Vec<ColumnBuffer> = table.columns.iter().map(ColumnBuffer::new).collect();
     let (mut rows, mut bytes) = (0, 0);
     index.each_flat_row(table, |texts| {
-        for ((held, column), text) in held.iter_mut().zip(&table.columns).zip(texts) {
-            held.push(text.as_deref())
+        for ((buffer, column), text) in buffers.iter_mut().zip(&table.columns).zip(texts) {
+            buffer
+                .push(text.as_deref())
                 .map_err(|of| ExportError::Unfit {
                     table: table.name.to_owned(),
                     column: column.name.clone(),
@@ -71,19 +71,19 @@ fn write_table(index: &Index, table: &FlatTable, path: &Utf8Path) -> Result<(), 
         }
         rows += 1;
         if rows == GROUP_ROWS || bytes >= GROUP_BYTES {
-            write_group(&mut out, &mut held).map_err(failed)?;
+            write_group(&mut out, &mut buffers).map_err(failed)?;
             (rows, bytes) = (0, 0);
         }
         Ok::<_, ExportError>(())
     })?;
     if rows > 0 {
-        write_group(&mut out, &mut held).map_err(failed)?;
+        write_group(&mut out, &mut buffers).map_err(failed)?;
     }
     out.close().map_err(failed)?;
     Ok(())
 }
 
-/// What the library says of a file, with the system's own error if there is one.
+/// Converts an error of the Parquet library about a file; uses the system's error if it has one.
 fn not_written(path: &Utf8Path) -> impl Fn(ParquetError) -> StoreError + '_ {
     move |error| {
         let error = match error {
@@ -99,14 +99,14 @@ fn not_written(path: &Utf8Path) -> impl Fn(ParquetError) -> StoreError + '_ {
 
 fn write_group(
     out: &mut SerializedFileWriter<File>,
-    held: &mut [Held],
+    buffers: &mut [ColumnBuffer],
 ) -> Result<(), ParquetError> {
     let mut group = out.next_row_group()?;
-    for held in held {
+    for buffer in buffers {
         let Some(mut column) = group.next_column()? else {
             break;
         };
-        held.write(&mut column)?;
+        buffer.write(&mut column)?;
         column.close()?;
     }
     group.close()?;
@@ -131,7 +131,7 @@ fn column_type(column: &FlatColumn) -> Result<Type, ParquetError> {
         FlatType::Integer => (Physical::INT64, None),
         FlatType::Number => (Physical::DOUBLE, None),
         FlatType::Boolean => (Physical::BOOLEAN, None),
-        // as precise as the journal
+        // nanoseconds, as in the journal
         FlatType::Time => (
             Physical::INT64,
             Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
@@ -166,10 +166,10 @@ fn properties(table: &FlatTable) -> Arc<WriterProperties> {
     )
 }
 
-/// Values of a column that were not written yet.
-struct Held {
+/// Values of a column that are not written yet.
+struct ColumnBuffer {
     values: Values,
-    /// For each row 1 if it has a value, else 0; only for columns that may lack them.
+    /// For each row 1 if it has a value, else 0; `None` for columns without missing values.
     levels: Option<Vec<i16>>,
 }
 
@@ -181,7 +181,7 @@ enum Values {
     Time(Vec<i64>),
 }
 
-impl Held {
+impl ColumnBuffer {
     fn new(column: &FlatColumn) -> Self {
         Self {
             values: match column.of {
@@ -195,7 +195,7 @@ impl Held {
         }
     }
 
-    /// Adds the value of a row. The error is the type that its text does not have.
+    /// Adds the value of a row; `None` if the row has none. `Err` names the type that the text should have.
     fn push(&mut self, text: Option<&str>) -> Result<(), &'static str> {
         let Some(text) = text else {
             return match &mut self.levels {
@@ -219,7 +219,7 @@ impl Held {
         Ok(())
     }
 
-    /// Writes what is held, and holds nothing any more.
+    /// Writes the collected values and clears them.
     fn write(&mut self, out: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = self.levels.as_deref();
         match (&self.values, out.untyped()) {
@@ -257,7 +257,7 @@ impl Held {
     }
 }
 
-/// Nanoseconds since 1970; `None` if it is no time, or more than 292 years away from then.
+/// Returns nanoseconds since 1970; `None` if the text is not a time, or the time is more than 292 years before or after 1970.
 fn nanoseconds(text: &str) -> Option<i64> {
     let time: jiff::Timestamp = text.parse().ok()?;
     i64::try_from(time.as_nanosecond()).ok()
@@ -265,7 +265,7 @@ fn nanoseconds(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Held, nanoseconds};
+    use super::{ColumnBuffer, nanoseconds};
     use cvc_index::{FlatColumn, FlatType};
 
     #[test]
@@ -287,11 +287,14 @@ mod tests {
             description: String::new(),
             required,
         };
-        let push = |of, text| Held::new(&column(of, true)).push(text);
+        let push = |of, text| ColumnBuffer::new(&column(of, true)).push(text);
         assert_eq!(push(FlatType::Integer, Some("1.5")), Err("integer"));
         assert_eq!(push(FlatType::Boolean, Some("1")), Err("boolean"));
         assert_eq!(push(FlatType::Text, None), Err("value"));
         assert_eq!(push(FlatType::Number, Some("-INF")), Ok(()));
-        assert_eq!(Held::new(&column(FlatType::Time, false)).push(None), Ok(()));
+        assert_eq!(
+            ColumnBuffer::new(&column(FlatType::Time, false)).push(None),
+            Ok(())
+        );
     }
 }

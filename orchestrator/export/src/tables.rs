@@ -1,8 +1,8 @@
-//! Flat tables as CSV (RFC 4180), with their schema.
+//! Exports flat tables as CSV (RFC 4180), with their schema.
 
 use crate::{
     error::ExportError,
-    package::{self, Format, PACKAGE},
+    package::{self, PACKAGE, PackageFormat},
     target::{Exported, make},
 };
 use camino::Utf8Path;
@@ -14,10 +14,10 @@ use std::{
     io::{BufWriter, Write},
 };
 
-/// Writes the tables of a campaign into a directory of their own.
+/// Writes the tables of a campaign into a new directory.
 ///
 /// # Errors
-/// When something is there that may not be replaced, the index cannot be read, or a file cannot be written.
+/// The target exists and may not be replaced, the index cannot be read, or a file cannot be written.
 pub fn export_tables(
     index: &Index,
     dir: &Utf8Path,
@@ -26,16 +26,16 @@ pub fn export_tables(
     make(dir, replace, |dir| write(index, dir).map(drop))
 }
 
-/// Writes the tables into an existing directory. Returns the names of the files.
+/// Writes the tables into an existing directory. Returns the names of the files written.
 pub(crate) fn write(index: &Index, dir: &Utf8Path) -> Result<Vec<String>, ExportError> {
     let tables = index.flat_tables()?;
     let mut names = Vec::new();
     for table in &tables {
-        let name = Format::Csv.file(table);
+        let name = PackageFormat::Csv.file(table);
         write_table(index, table, &dir.join(&name))?;
         names.push(name);
     }
-    package::write(index, &tables, Format::Csv, dir)?;
+    package::write(index, &tables, PackageFormat::Csv, dir)?;
     names.push(PACKAGE.to_owned());
     Ok(names)
 }
@@ -48,8 +48,8 @@ fn write_table(index: &Index, table: &FlatTable, path: &Utf8Path) -> Result<(), 
     Ok(())
 }
 
-/// Writes the rows one after another: facts and values of a long campaign are more than memory should hold. `instead` gets the texts of a
-/// row and the number of a column of texts, and may give another text for it.
+/// Writes the rows one after another, because the facts and values of a long campaign may not fit into memory. `instead` receives the texts of a
+/// row and the index of a text column, and may return a replacement for the text in that column.
 pub(crate) fn write_rows(
     index: &Index,
     table: &FlatTable,

@@ -1,4 +1,4 @@
-//! A directory that appears whole, and takes the place of an earlier export only.
+//! A target directory that appears only when complete, and replaces nothing but an earlier export.
 
 use crate::error::ExportError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -13,48 +13,48 @@ use std::{
     io::{self, Read, Write},
 };
 
-/// Lists what an export wrote, in its directory.
+/// Name of the file in an export that lists the export's files.
 const MARK: &str = ".cvc-export.json";
 
-/// What the names of directories begin with that are being filled.
+/// Prefix of the names of temporary directories.
 const TEMPORARY: &str = "export";
 
-/// What [`MARK`] has.
+/// The content of [`MARK`].
 #[derive(Serialize, Deserialize)]
 struct Mark {
     cvc: String,
     files: Files,
 }
 
-/// The files of an export.
+/// The files listed in an export.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Files {
-    /// With their SHA-256.
+    /// The names with their SHA-256 digests.
     Digests(BTreeMap<String, String>),
-    /// As earlier versions wrote them.
+    /// Only the names, in the format of earlier versions.
     Names(BTreeSet<String>),
 }
 
-/// What was exported.
+/// A finished export.
 #[derive(Debug)]
 pub struct Exported {
-    /// Where.
+    /// Path of the directory.
     pub path: Utf8PathBuf,
-    /// Number of its files.
+    /// Number of files in it.
     pub files: usize,
 }
 
-/// Makes a directory by `fill`, which writes into another one that then gets its name.
+/// Creates a directory: `fill` writes into a temporary directory, which is renamed when complete.
 ///
 /// # Errors
-/// When something is there that may not be replaced, or files cannot be written, and those of `fill`.
+/// The target exists and may not be replaced, files cannot be written, or `fill` fails.
 pub(crate) fn make(
     dir: &Utf8Path,
     replace: bool,
     fill: impl FnOnce(&Utf8Path) -> Result<(), ExportError>,
 ) -> Result<Exported, ExportError> {
-    // a link to a directory is followed: the directory is replaced, and the link stays
+    // follows a link to a directory: the directory is replaced, and the link is kept
     let linked = dir.is_symlink().then(|| dir.canonicalize_utf8().ok());
     let dir = linked.as_ref().and_then(Option::as_deref).unwrap_or(dir);
     let is_there = check(dir, replace)?;
@@ -84,7 +84,7 @@ pub(crate) fn make(
     fs::set_permissions(&root, mode).map_err(StoreError::io("set the permissions of", &root))?;
     if is_there {
         swap(&root, dir)?;
-        // what was added or edited meanwhile is nobody's copy
+        // files that were added or edited since the first check would be lost
         if let Err(refused) = check_content(&root, dir, true) {
             swap(&root, dir)?;
             return Err(refused);
@@ -93,7 +93,7 @@ pub(crate) fn make(
     } else {
         fs::rename(&root, dir).map_err(StoreError::io("rename to", dir))?;
     }
-    // it has another name now, or is gone
+    // fails because the directory was renamed or removed
     let _ = made.keep();
     Ok(Exported {
         path: dir.to_owned(),
@@ -101,7 +101,7 @@ pub(crate) fn make(
     })
 }
 
-/// Exchanges a directory with the one at a place. Where the file system cannot do it in one step, there is none for a moment.
+/// Exchanges the directories at `root` and `dir`. If the file system cannot do this atomically, `dir` does not exist for a moment.
 fn swap(root: &Utf8Path, dir: &Utf8Path) -> Result<(), ExportError> {
     if exchange(root.as_std_path(), dir.as_std_path()).is_ok() {
         return Ok(());
@@ -113,18 +113,18 @@ fn swap(root: &Utf8Path, dir: &Utf8Path) -> Result<(), ExportError> {
     Ok(renamed.map_err(StoreError::io("rename to", dir))?)
 }
 
-/// Removes directories that killed commands left, unless somebody else's files are in them.
+/// Removes temporary directories that killed commands left, unless they contain other files.
 fn sweep(parent: &Utf8Path) {
     for left in abandoned(parent, TEMPORARY) {
         let is_half = fs::symlink_metadata(left.join(MARK)).is_err();
         if is_half || check_content(&left, &left, true).is_ok() {
-            // it does no harm where it is
+            // a directory that cannot be removed is harmless
             let _ = remove_all(&left);
         }
     }
 }
 
-/// Whether something is there that is replaced.
+/// Returns whether the target exists. Returns an error if it exists and may not be replaced.
 fn check(dir: &Utf8Path, replace: bool) -> Result<bool, ExportError> {
     match fs::symlink_metadata(dir) {
         Err(_) => Ok(false),
@@ -136,7 +136,7 @@ fn check(dir: &Utf8Path, replace: bool) -> Result<bool, ExportError> {
     }
 }
 
-/// Whether a directory, which errors call `name`, has nothing, or an export alone as it was written.
+/// Checks that a directory is empty or, if it may be replaced, that it contains only an unchanged export. Error messages call the directory `name`.
 fn check_content(dir: &Utf8Path, name: &Utf8Path, replace: bool) -> Result<(), ExportError> {
     let exists = |is_export| ExportError::Exists {
         path: name.to_owned(),
@@ -180,14 +180,14 @@ fn check_content(dir: &Utf8Path, name: &Utf8Path, replace: bool) -> Result<(), E
     Ok(())
 }
 
-/// The SHA-256 of a file.
+/// Returns the SHA-256 digest of a file.
 fn digest(path: &Utf8Path) -> Result<String, ExportError> {
     let summed = regular::open(path.as_std_path())
         .and_then(|mut file| copy_summed(&mut file, &mut io::sink()));
     Ok(summed.map_err(StoreError::io("read", path))?.1)
 }
 
-/// All that is below a directory and no directory itself, relative to it.
+/// Returns all files below a directory, as paths relative to it.
 pub(crate) fn files(dir: &Utf8Path) -> Result<BTreeSet<String>, ExportError> {
     let mut found = BTreeSet::new();
     let mut open = vec![dir.to_owned()];
@@ -207,7 +207,7 @@ pub(crate) fn files(dir: &Utf8Path) -> Result<BTreeSet<String>, ExportError> {
     Ok(found)
 }
 
-/// Copies, and returns the number of bytes with their SHA-256.
+/// Copies data; returns their length in bytes and their SHA-256 digest.
 pub(crate) fn copy_summed(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)> {
     let (mut bytes, mut sum) = (0, Sha256::new());
     let mut buffer = vec![0; 1 << 16];
@@ -225,7 +225,7 @@ pub(crate) fn copy_summed(from: &mut impl Read, to: &mut impl Write) -> io::Resu
     Ok((bytes, hex(&sum.finalize())))
 }
 
-/// A value as a JSON file.
+/// Serialises a value as the content of a JSON file; `path` is for error messages.
 pub(crate) fn json(value: &impl Serialize, path: &Utf8Path) -> Result<Vec<u8>, StoreError> {
     let mut text = serde_json::to_vec_pretty(value)
         .map_err(|error| StoreError::io("write", path)(error.into()))?;
@@ -233,7 +233,7 @@ pub(crate) fn json(value: &impl Serialize, path: &Utf8Path) -> Result<Vec<u8>, S
     Ok(text)
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,8 +1,8 @@
-//! Fuzzing of everything that reads what others wrote: files that may be damaged, answers of tools, lines of other machines.
+//! Fuzzing of all readers of foreign input: files that may be damaged, output of tools, lines from other machines.
 //!
-//! A *target* is a function that gives bytes to a reader and asserts what must hold whatever they are; all are in [`TARGETS`]. Its *seeds* are
-//! small samples in `seeds/NAME/`. An *input* is a seed that was damaged, and follows from the number of the run and its own number alone
-//! ([`input`]). The tests give thousands of inputs to each; libFuzzer, in `fuzz/`, steers by coverage.
+//! A *target* is a function that passes bytes to a reader and asserts properties that must hold for all bytes; [`TARGETS`] lists all. Its *seeds* are
+//! small samples in `seeds/NAME/`. An *input* is a damaged seed, derived only from the number of the run and the number of the input ([`input`]). The
+//! tests pass thousands of inputs to each target; libFuzzer, in `fuzz/`, is guided by coverage.
 
 mod mutate;
 mod seeds;

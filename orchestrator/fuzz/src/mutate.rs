@@ -1,13 +1,13 @@
-//! Damages seeds: bits, bytes, spans, lines, numbers, words of the format.
+//! Damages seeds by changing bits, bytes, spans, lines, numbers and words of the format.
 
 use crate::{seeds::Seed, table::Target};
 use fastrand::Rng;
 
 /// Maximum length of an input, unless its seed is longer.
 const MAX_LENGTH: usize = 16 << 10;
-/// Maximum length of a span that is moved, removed or repeated; most are much shorter.
+/// Maximum length of a span that is moved, removed or repeated. Most spans are much shorter.
 const MAX_SPAN: usize = 4096;
-/// Numbers at the edges of what types hold.
+/// Numbers at the limits of types.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -26,7 +26,7 @@ const NUMBERS: [&str; 16] = [
     "-0.5",
     "00000000000000000012",
 ];
-/// The same in binary formats.
+/// Numbers at the limits of types, for binary formats.
 const WORDS: [u64; 12] = [
     0,
     1,
@@ -42,10 +42,10 @@ const WORDS: [u64; 12] = [
     u64::MAX,
 ];
 
-/// Spreads numbers that differ in few bits.
+/// Factor that spreads numbers which differ in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Input number `number` of run `run`. The first ones are the seeds as they are.
+/// Returns input number `number` of run `run`. The first inputs are the unchanged seeds.
 #[must_use]
 pub fn input(target: &Target, seeds: &[Seed], run: u64, number: u64) -> Vec<u8> {
     if let Some(seed) = usize::try_from(number)
@@ -59,14 +59,14 @@ pub fn input(target: &Target, seeds: &[Seed], run: u64, number: u64) -> Vec<u8> 
     mutated(seeds, target.words, &mut random)
 }
 
-/// A seed with some damage.
+/// Returns a seed with some damage.
 fn mutated(seeds: &[Seed], words: &[&str], random: &mut Rng) -> Vec<u8> {
     let Some(seed) = random.choice(seeds) else {
         return Vec::new();
     };
     let mut bytes = seed.bytes.clone();
     let most = MAX_LENGTH.max(seed.bytes.len());
-    // few changes keep the rest whole, so that they reach what is deep inside
+    // few changes leave most of the input valid, so that it reaches deep parts of a reader
     let changes = 1 + random.usize(0..4) * random.usize(0..3);
     for _ in 0..changes {
         change(&mut bytes, seeds, words, random);
@@ -165,7 +165,7 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Seed], words: &[&str], random: &mut Rng)
     }
 }
 
-/// A place in the bytes; most often one that differs from the byte before it, because runs of equal bytes are padding.
+/// Returns an offset in the bytes, usually of a byte that differs from the previous one, because runs of equal bytes are padding.
 fn place(bytes: &[u8], random: &mut Rng) -> Option<usize> {
     if bytes.is_empty() {
         return None;
@@ -182,7 +182,7 @@ fn place(bytes: &[u8], random: &mut Rng) -> Option<usize> {
     Some(at)
 }
 
-/// A span, most often short.
+/// Returns a span, usually a short one.
 fn span(bytes: &[u8], random: &mut Rng) -> std::ops::Range<usize> {
     let from = random.usize(0..=bytes.len());
     let most = if random.u8(0..4) == 0 { MAX_SPAN } else { 16 };
@@ -210,7 +210,7 @@ fn change_number(bytes: &mut Vec<u8>, random: &mut Rng) {
     bytes.splice(from..end, number.bytes());
 }
 
-/// Repeats, removes or exchanges lines.
+/// Repeats, removes or swaps lines.
 fn change_lines(bytes: &mut Vec<u8>, random: &mut Rng) {
     let mut lines: Vec<Vec<u8>> = bytes
         .split_inclusive(|b| *b == b'\n')

@@ -1,21 +1,21 @@
-//! Samples of each format.
+//! Seeds: sample inputs of each format.
 
 use flate2::read::GzDecoder;
 use std::{fs, io::Read, path::PathBuf};
 
-/// A sample.
+/// A sample input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its bytes, as a reader gets them.
+    /// Bytes of the sample, as a reader receives them.
     pub bytes: Vec<u8>,
 }
 
-/// The seeds of a target, by name. A file `NAME.gz` is kept compressed, and is a seed of what is in it.
+/// Returns the seeds of a target, sorted by name. A file `NAME.gz` is decompressed.
 ///
 /// # Errors
-/// When there are none, or one cannot be read.
+/// There are no seeds, or one cannot be read.
 pub fn seeds(target: &str) -> Result<Vec<Seed>, String> {
     let dir = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds")).join(target);
     let fail = |error: std::io::Error| format!("{}: {error}", dir.display());

@@ -1,4 +1,4 @@
-//! All targets.
+//! The table of all targets.
 
 use crate::targets::{
     agents, darshan, deltas, files, images, imports, install, inventories, nodes, programs, slurm,
@@ -8,11 +8,11 @@ use crate::targets::{
 /// A reader under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of the directory of its seeds.
+    /// Name of the target and of its seeds' directory.
     pub name: &'static str,
-    /// Gives bytes to the reader and panics if something does not hold.
+    /// Passes bytes to the reader, and panics if a property does not hold.
     pub check: fn(&[u8]),
-    /// Words of the format, which are put into seeds.
+    /// Words of the format, which are inserted into inputs.
     pub words: &'static [&'static str],
 }
 
@@ -20,7 +20,7 @@ const fn target_of(name: &'static str, check: fn(&[u8]), words: &'static [&'stat
     Target { name, check, words }
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     target_of(
         "agent-request",
@@ -65,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     target_of("journal", files::journal, files::LINE_WORDS),
     target_of("line-file", files::lines, files::LINE_WORDS),
     target_of("manifest", files::manifest, files::MANIFEST_WORDS),
+    target_of("metadata-counts", traces::counters, traces::COUNTER_WORDS),
     target_of("mountinfo", nodes::mountinfo, nodes::MOUNT_WORDS),
     target_of("node-list", slurm::node_list, slurm::LIST_WORDS),
     target_of("program", programs::program, programs::PROGRAM_WORDS),
@@ -89,7 +90,7 @@ pub const TARGETS: &[Target] = &[
     target_of("strace-trace", traces::strace, traces::STRACE_WORDS),
 ];
 
-/// The target of this name.
+/// Returns the target of this name.
 #[must_use]
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)

@@ -1,11 +1,11 @@
-//! Zone tables against DMTCP's own ways, in the same run: `cargo bench -p cvc-image --bench image`.
+//! Compares zone tables with DMTCP's own tools, in one run: `cargo bench -p cvc-image --bench image`.
 //!
-//! - plain images of 1 GiB with 200 and 3000 area headers, against `mtcp_restart --simulate`, which only lists;
-//! - a gzip image, against `gzip -dc` to a temporary file and the listing of that;
-//! - a directory of gzip images, all cores against one.
+//! - plain images of 1 GiB with 200 and 3000 area headers, compared with `mtcp_restart --simulate`, which only lists;
+//! - a gzip-compressed image, compared with `gzip -dc` to a temporary file followed by the listing;
+//! - a directory of gzip-compressed images, with all cores and with one.
 //!
-//! After the groups the medians of alternated runs are printed with their ratios. DMTCP is looked for in `CVC_DMTCP_ROOT`, on
-//! PATH and in /usr/local; what needs it is reported as skipped where it is not.
+//! Then medians of alternating runs are printed, with their ratios. DMTCP is searched in `CVC_DMTCP_ROOT`, on PATH and in /usr/local; without it,
+//! comparisons that need it are reported as skipped.
 
 #![expect(
     clippy::print_stdout,
@@ -40,7 +40,7 @@ use std::{
 const GIB: u64 = 1 << 30;
 const DIR_IMAGES: usize = 8;
 
-/// Areas with `bytes` of data in about `headers` headers: libraries in pieces, and one region in runs, as DMTCP 4.2 writes.
+/// Returns areas with `bytes` bytes of data and about `headers` headers, as DMTCP 4.2 writes them: segments of libraries, and one region in runs.
 fn areas(headers: usize, bytes: u64) -> Vec<Area> {
     let libraries = headers / 10;
     let library = 64 << 10;
@@ -73,7 +73,7 @@ fn areas(headers: usize, bytes: u64) -> Vec<Area> {
 /// Writes data into a buffer.
 type Fill<'a> = &'a mut dyn FnMut(&mut [u8]);
 
-/// Writes an image; data is left as a hole, or given by `fill`.
+/// Writes an image; `fill` provides the data, without it they are a hole in the file.
 fn write_image(path: &Path, areas: &[Area], mut fill: Option<Fill<'_>>) {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
     out.write_all(&common::v4_header("prog", "/home/u/prog", 42_000))
@@ -101,7 +101,7 @@ fn write_image(path: &Path, areas: &[Area], mut fill: Option<Fill<'_>>) {
     out.flush().unwrap();
 }
 
-/// Memory as it is in such images, a part each: machine code, doubles of a smooth field with noise, integers, noise.
+/// Returns a generator of realistic memory contents in equal parts: machine code, doubles of a smooth field with noise, integers, and noise.
 fn realistic(seed: u64) -> impl FnMut(&mut [u8]) {
     let code = fs::read(std::env::current_exe().unwrap()).unwrap();
     let mut state = seed | 1;
@@ -208,7 +208,7 @@ fn zone_table(path: &Path) {
     black_box(read_image(black_box(path)).unwrap().zones);
 }
 
-/// The same by the program, as a user starts it: a process like its peer.
+/// Prints the zone table with the program as a user starts it: as a process, like the tool it is compared with.
 fn zone_table_process(path: &Path) {
     let status = Command::new(cvc_testkit::node_program())
         .arg("image")
@@ -219,7 +219,7 @@ fn zone_table_process(path: &Path) {
 }
 
 fn simulate(mtcp_restart: &Path, image: &Path) {
-    // Its exit code is not 0 for an image of a program that is not here.
+    // The exit code is not 0 if the image's program is not on this machine.
     Command::new(mtcp_restart)
         .arg("--simulate")
         .arg(image)
@@ -230,7 +230,7 @@ fn simulate(mtcp_restart: &Path, image: &Path) {
         .unwrap();
 }
 
-/// What DMTCP's readdmtcp script does.
+/// Does what DMTCP's readdmtcp script does.
 fn gunzip_and_simulate(inputs: &Inputs) {
     let (from, to) = (
         File::open(&inputs.gzip).unwrap(),
@@ -308,7 +308,7 @@ fn bench_directory(c: &mut Criterion) {
     group.finish();
 }
 
-/// Median seconds of both, run in turn so that a drift of the machine hits both.
+/// Returns the medians of both, seconds. The runs alternate, so that a drift of the machine affects both.
 fn medians(runs: usize, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (f64, f64) {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..runs {
@@ -380,7 +380,7 @@ criterion_group!(benches, bench_plain, bench_gzip, bench_directory);
 fn main() {
     benches();
     Criterion::default().configure_from_args().final_summary();
-    // `cargo test --benches` only wants to know that it runs.
+    // `cargo test --benches` only checks that the benchmark runs.
     if std::env::args().any(|argument| argument == "--bench") {
         ratios();
     }

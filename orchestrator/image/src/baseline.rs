@@ -1,27 +1,27 @@
-//! What libraries own of private anonymous memory: in an image it looks like what the program allocated, so it is known only from the
-//! smallest MPI program.
+//! The baseline: the private anonymous memory that belongs to libraries. In an image it is indistinguishable from allocations of the program, so
+//! its size is taken from measurements of the smallest MPI program.
 
 use serde::{Deserialize, Serialize};
 
-/// MPI libraries as far as their own memory differs.
+/// MPI libraries, distinguished only if their own memory differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MpiFlavour {
-    /// No MPI library is mapped: not an MPI program, or one that has the library inside.
+    /// No MPI library is mapped: the program does not use MPI, or the library is linked statically.
     #[default]
     None,
-    /// MPICH with ch4:ucx.
+    /// MPICH with the device ch4:ucx.
     MpichCh4Ucx,
-    /// MPICH with ch4:ofi.
+    /// MPICH with the device ch4:ofi.
     MpichCh4Ofi,
-    /// MPICH with ch3:nemesis.
+    /// MPICH with the device ch3:nemesis.
     MpichCh3,
     /// Open MPI.
     OpenMpi,
 }
 
 impl MpiFlavour {
-    /// As in tables and JSON.
+    /// Returns the name for tables and JSON.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl MpiFlavour {
         }
     }
 
-    /// On what the carried constant was measured, if not on the smallest program.
+    /// Returns the program on which the built-in value was measured; empty for the smallest MPI program.
     fn measured_on(self) -> &'static str {
         match self {
             Self::None | Self::MpichCh4Ucx | Self::OpenMpi => "",
@@ -42,7 +42,7 @@ impl MpiFlavour {
         }
     }
 
-    /// Processes of the program, of so many peers of the computation on one node: launchers are peers too.
+    /// Returns the number of MPI processes, given the number of peers in DMTCP's computation on one node; launchers are peers too.
     pub(super) fn processes(self, peers: u32) -> u32 {
         let launchers = match self {
             Self::None => 0,
@@ -53,38 +53,38 @@ impl MpiFlavour {
     }
 }
 
-/// Which DMTCP wrote an image: its own memory is in the image, too.
+/// The release of DMTCP that wrote an image. DMTCP's own memory is part of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writer {
-    /// DMTCP 3.x stores whole steps of 1 MiB.
+    /// DMTCP 3.x, which stores memory in whole steps of 1 MiB.
     V3,
-    /// DMTCP 4.x stores pages that were touched.
+    /// DMTCP 4.x, which stores only pages that were touched.
     V4,
 }
 
-/// Private anonymous memory that libraries own in each process, by a smallest program: their static data that are not in their files, what
-/// they allocated, and DMTCP's own. Sizes in bytes.
+/// The private anonymous memory of libraries in each process, measured with the smallest program: static data that are not in the libraries' files,
+/// allocations of the libraries, and memory of DMTCP. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
     /// The MPI library.
     pub library: MpiFlavour,
-    /// Processes for which it is; none if the image does not tell, and then it is for one.
+    /// Number of processes for which the values hold. `None` if the image does not record it; the values are then those of one process.
     pub processes: Option<u32>,
-    /// Stored data.
+    /// Stored data, mean.
     pub stored_bytes: u64,
-    /// The least that stored data may be.
+    /// Stored data, minimum.
     pub stored_low_bytes: u64,
-    /// The most.
+    /// Stored data, maximum.
     pub stored_high_bytes: u64,
-    /// Address ranges with access.
+    /// Length of the accessible address ranges.
     pub accessible_bytes: u64,
-    /// Area headers.
+    /// Number of area headers.
     pub headers: u64,
-    /// Where the numbers come from.
+    /// Where the values come from.
     pub source: String,
 }
 
-/// A measured value: stored data (mean, least, most) and ranges in KiB, and headers.
+/// A measured value: stored data (mean, minimum, maximum) and address ranges in KiB, and the number of headers.
 struct Measured {
     processes: u32,
     stored_kib: [u64; 3],
@@ -92,7 +92,7 @@ struct Measured {
     headers: u64,
 }
 
-/// DMTCP's own memory, with the C library's: a program without MPI that waits.
+/// Returns the memory of DMTCP and the C library, measured with a program without MPI that only waits.
 ///
 /// 4.x: DMTCP 4.2.0, glibc 2.36, five runs, 2026-11-25. 3.x: the image of 3.2.0 among this repository's tests (`v3-single-process`) without the
 /// 64 MiB and 4 KiB that its program allocates.
@@ -113,12 +113,13 @@ const fn own(writer: Writer) -> Measured {
     }
 }
 
-/// The smallest MPI program (start, barrier, wait), with what [`own`] has, as DMTCP 4.2.0 stores it: Debian's MPICH 4.0.2 (ch4:ucx) and
-/// Open MPI 4.1.4 (ob1; self, vader, tcp) as cvc starts them, on one node, five runs (two on 8 processes), every rank; 2026-11-25.
+/// Returns measured values of the smallest MPI program (start, barrier, wait), including the memory of [`own`], as DMTCP 4.2.0 stores it: with
+/// Debian's MPICH 4.0.2 (ch4:ucx) and Open MPI 4.1.4 (ob1; self, vader, tcp) as cvc starts them, on one node, five runs (two on 8 processes), every
+/// rank; 2026-11-25.
 ///
-/// MPICH with ch3:nemesis: the least and the most of six images among this repository's tests, NAS LU and BT, whose arrays are static; 4.0.2.
-/// With ch4:ofi: one image there (5.0.2), without the 32 MiB that its program allocates; it may allocate more in MPI_Allreduce, so the least is
-/// that of ch4:ucx.
+/// MPICH with ch3:nemesis (4.0.2): minimum and maximum of six images among this repository's tests, NAS LU and BT, whose arrays are static. MPICH
+/// with ch4:ofi (5.0.2): one image there, without the 32 MiB that its program allocates. That program may allocate more in MPI_Allreduce, so the
+/// minimum is that of ch4:ucx.
 const fn measured(library: MpiFlavour) -> &'static [Measured] {
     match library {
         MpiFlavour::None => &[],
@@ -189,8 +190,8 @@ const fn measured(library: MpiFlavour) -> &'static [Measured] {
     }
 }
 
-/// The value for so many processes: between measured ones on the line through them, beyond the last its own, with an upper end that grows as
-/// between the last two.
+/// Returns the values for a number of processes, interpolated linearly between the measured numbers of processes. Beyond the largest number, its
+/// values apply, but the maximum of the stored data grows as much per process as the mean grows between the two largest. `None` if `rows` is empty.
 fn at(rows: &[Measured], processes: u32) -> Option<Measured> {
     let copy = |row: &Measured, processes| Measured { processes, ..*row };
     let after = rows.iter().position(|row| row.processes >= processes);
@@ -224,7 +225,7 @@ fn at(rows: &[Measured], processes: u32) -> Option<Measured> {
 }
 
 impl Baseline {
-    /// The carried constant: measured once, elsewhere.
+    /// Returns the baseline that is built into cvc, which was measured once on another machine.
     pub(super) fn carried(writer: Writer, library: MpiFlavour, processes: Option<u32>) -> Self {
         const OWN_V4: Measured = own(Writer::V4);
         let own = own(writer);
@@ -237,7 +238,7 @@ impl Baseline {
                 "DMTCP 4.2.0 on x86-64, 2026-11-25",
             ),
             Writer::V3 => {
-                // the same memory, but of what has a page in use a whole MiB is stored
+                // the same memory, but DMTCP 3 stores a whole MiB wherever one page is in use
                 let touched = own.stored_kib[0] + more(row.stored_kib[0], OWN_V4.stored_kib[0]);
                 let all = own.stored_kib[0] + more(row.accessible_kib, OWN_V4.accessible_kib);
                 (

@@ -1,5 +1,4 @@
-//! The programs that compress images, run on what is fed to them: their sizes are those that they would write, and their processor time is the
-//! kernel's account of them.
+//! Runs compression programs on given data. The output sizes are those of real files, and the processor times are those that the kernel recorded.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use parking_lot::Mutex;
@@ -14,7 +13,7 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// `gzip -1`: what DMTCP itself pipes images through
+    /// `gzip -1`: the program that DMTCP itself pipes images through
     Gzip,
     /// `zstd -3`: the default of zstd, on one thread
     Zstd,
@@ -23,10 +22,10 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them, in the order in which they are shown.
+    /// All methods, in the order in which they are shown.
     pub const ALL: [Self; 3] = [Self::Gzip, Self::Zstd, Self::Lz4];
 
-    /// The program's name.
+    /// Returns the name of the program.
     #[must_use]
     pub fn program(self) -> &'static str {
         match self {
@@ -36,7 +35,7 @@ impl Method {
         }
     }
 
-    /// Program and level, as people write it.
+    /// Returns program and level, as written in a shell.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -46,7 +45,7 @@ impl Method {
         }
     }
 
-    /// Compresses standard input to standard output, whatever the user has set for the program.
+    /// Returns the command that compresses standard input to standard output. It ignores the user's settings for the program.
     fn start(self) -> Command {
         let mut command = Command::new(self.program());
         match self {
@@ -61,18 +60,18 @@ impl Method {
     }
 }
 
-/// What a program made of its input.
+/// Result of compressing one input.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Compressed {
-    /// What it was fed.
+    /// Length of the input, bytes.
     pub input_bytes: u64,
-    /// What it wrote.
+    /// Length of the output, bytes.
     pub bytes: u64,
-    /// Processor time that it took, user and system, seconds.
+    /// Processor time of the program, user and system, seconds.
     pub cpu_s: f64,
 }
 
-/// A running program that compresses what it is fed. Dropped before its end, it is killed.
+/// A running program that compresses its input. If this value is dropped before the program ends, the program is killed.
 pub(super) struct Compressor {
     child: Child,
     input: Option<ChildStdin>,
@@ -109,9 +108,9 @@ impl Compressor {
             .map_or(Ok(()), |input| input.write_all(data))
     }
 
-    /// Ends the input and waits for the program.
+    /// Closes the input and waits for the program to end.
     pub(super) fn finish(mut self) -> io::Result<Compressed> {
-        // the program's end of input
+        // closes the pipe, so that the program reads the end of its input
         drop(self.input.take());
         let counted = self.output.take().map(JoinHandle::join);
         let bytes = match counted {
@@ -133,7 +132,7 @@ impl Compressor {
 impl Drop for Compressor {
     fn drop(&mut self) {
         drop(self.input.take());
-        // one that was waited for is left alone by both
+        // both calls have no effect on a child that has already been waited for
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(output) = self.output.take() {
@@ -142,7 +141,7 @@ impl Drop for Compressor {
     }
 }
 
-/// Reads to the end, and keeps only how much it was.
+/// Reads to the end, and returns the number of bytes read.
 fn count(output: &mut impl Read) -> io::Result<u64> {
     let (mut buffer, mut bytes) = (vec![0; 64 << 10], 0);
     loop {
@@ -155,7 +154,8 @@ fn count(output: &mut impl Read) -> io::Result<u64> {
     }
 }
 
-/// Waits for a child. The kernel adds its processor time to that of this process's children when it is waited for: one at a time.
+/// Waits for a child and returns its status and processor time, seconds. The kernel adds the time to that of all children at the wait, so only one
+/// child is waited for at a time.
 fn reap(child: &mut Child) -> io::Result<(std::process::ExitStatus, f64)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_program_and_its_time_is_counted() {
-        // noise, which gzip cannot make smaller, and zeros, of which nothing is left
+        // noise, which gzip cannot compress, and zeros, which compress to almost nothing
         let mut state = 1u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             state ^= state << 13;

@@ -1,4 +1,4 @@
-//! A checkpoint directory: the images of a computation, of its launchers, and the files saved beside them.
+//! A checkpoint directory: the images of a computation and of its launchers, and the files that DMTCP saved next to them.
 
 use super::{
     error::{ImageError, ImageErrorKind},
@@ -19,17 +19,17 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// What a process is in the computation.
+/// Role of a process in the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A process of the application.
     Rank,
-    /// Part of the MPI library's start-up, or DMTCP's ssh: mpiexec, proxies, daemons.
+    /// A process that starts others: mpiexec, proxies and daemons of the MPI library, or DMTCP's ssh.
     Launcher,
 }
 
-/// Programs that start others, by the start of their names: `mpiexec` is `mpiexec.hydra` in MPICH, `mpirun.openmpi` in Debian.
+/// Prefixes of the names of launchers: `mpiexec` is `mpiexec.hydra` in MPICH, `mpirun.openmpi` in Debian.
 const LAUNCHERS: [&str; 9] = [
     "mpiexec",
     "mpirun",
@@ -43,7 +43,7 @@ const LAUNCHERS: [&str; 9] = [
 ];
 
 impl Role {
-    /// The role of a program.
+    /// Returns the role of a program, by its name.
     #[must_use]
     pub fn of_program(program: &str) -> Self {
         let base = program.rsplit('/').next().unwrap_or(program);
@@ -57,7 +57,7 @@ impl Role {
         if launcher { Self::Launcher } else { Self::Rank }
     }
 
-    /// As in tables and JSON.
+    /// Returns the name for tables and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,11 +74,11 @@ pub struct DirImage {
     pub file: String,
     /// Name of the program: from the header (v4) or the file name (v2, v3).
     pub program: String,
-    /// Virtual pid: from the header (v4) or the file name; None if neither says it.
+    /// Virtual pid: from the header (v4) or the file name; `None` if neither has it.
     pub vpid: Option<i32>,
-    /// Host id of the unique pid, in the same way: tells nodes apart.
+    /// Host id, which distinguishes nodes: from the header (v4) or the file name; `None` if neither has it.
     pub hostid: Option<u64>,
-    /// What the process is.
+    /// The role of the process.
     pub role: Role,
     /// The image.
     #[serde(flatten)]
@@ -90,11 +90,11 @@ pub struct DirImage {
 pub struct BrokenImage {
     /// File name.
     pub file: String,
-    /// By the file name.
+    /// Role of the process, inferred from the file name.
     pub role: Role,
-    /// Length of the file in bytes.
+    /// Length of the file, bytes.
     pub file_bytes: u64,
-    /// The problem.
+    /// Why it could not be read.
     #[serde(serialize_with = "error_text", deserialize_with = "remote_error")]
     pub error: ImageError,
 }
@@ -113,44 +113,44 @@ fn remote_error<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Ima
     })
 }
 
-/// An image that is still being written (`.dmtcp.temp`), or was when its process ended. Not read, not in the totals.
+/// An image that is still being written (`.dmtcp.temp`), or whose writer ended early. It is not read and not in the totals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemporaryImage {
     /// File name.
     pub file: String,
-    /// Length in bytes so far.
+    /// Current length, bytes.
     pub file_bytes: u64,
 }
 
-/// Sums over the images of a role. Sizes in bytes.
+/// Sums over the images of a role. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleTotals {
-    /// Images.
+    /// Number of images.
     pub images: u64,
-    /// Length of the files.
+    /// Length of the files, compressed or not.
     pub file_bytes: u64,
-    /// Length when inflated.
+    /// Length of the uncompressed images.
     pub uncompressed_bytes: u64,
-    /// Data.
+    /// Length of the data, without headers.
     pub data_bytes: u64,
     /// Sums by zone.
     pub zones: Zones,
 }
 
-/// Sums over a checkpoint directory. Sizes in bytes.
+/// Sums over a checkpoint directory. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Processes of the application.
+    /// Sums over processes of the application.
     pub rank: RoleTotals,
-    /// Launchers.
+    /// Sums over launchers.
     pub launcher: RoleTotals,
-    /// Images that could not be read: number.
+    /// Number of images that could not be read.
     pub broken_images: u64,
-    /// Images that could not be read: length of the files. Part of `stored_bytes`, for they are on the disk.
+    /// Length of the image files that could not be read. Included in `stored_bytes`, because they occupy disk space.
     pub broken_file_bytes: u64,
-    /// `_files` directories.
+    /// Sums over `_files` directories.
     pub files_dirs: FilesTotals,
-    /// What the checkpoint takes on disk: images of ranks and launchers, and `_files` directories.
+    /// Size of the checkpoint on disk: all images, and all `_files` directories.
     pub stored_bytes: u64,
 }
 
@@ -159,43 +159,43 @@ pub struct Totals {
 pub struct CheckpointDir {
     /// The directory.
     pub path: PathBuf,
-    /// Its images: ranks, then launchers, by virtual pid.
+    /// Images that were read: ranks, then launchers, each by virtual pid.
     pub images: Vec<DirImage>,
     /// Images that cannot be read.
     pub broken: Vec<BrokenImage>,
     /// Images that are still being written.
     pub temporary: Vec<TemporaryImage>,
-    /// Directories of saved files.
+    /// Directories of files that DMTCP saved.
     pub files_dirs: Vec<FilesDir>,
-    /// Directories whose names are those of images, by name: not read, not in the sums.
+    /// Names of directories that are named like images, sorted. They are not read and not in the sums.
     #[serde(default)]
     pub named_like_images: Vec<String>,
-    /// Sums.
+    /// Sums over the directory.
     pub totals: Totals,
 }
 
-/// How a directory is read.
+/// Options for reading a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadDirOptions {
-    /// Images read at the same time; None: one per core.
+    /// Number of images read at the same time; `None`: one per core.
     pub threads: Option<NonZeroUsize>,
 }
 
-/// Reads all images of a checkpoint directory, one for each core at a time. An image that cannot be read is reported in
-/// [`CheckpointDir::broken`]; the others are still read.
+/// Reads all images of a checkpoint directory, one per core at a time. An image that cannot be read is reported in [`CheckpointDir::broken`]; the
+/// others are still read.
 ///
 /// # Errors
-/// When the directory itself, or one of its `_files` directories, cannot be listed.
+/// The directory itself, or one of its `_files` directories, cannot be listed.
 pub fn read_dir(path: &Path) -> Result<CheckpointDir, ImageError> {
     read_dir_with(path, ReadDirOptions::default())
 }
 
-/// Reads a checkpoint directory, with options.
+/// Reads a checkpoint directory with options.
 ///
 /// # Errors
-/// When the directory itself, or one of its `_files` directories, cannot be listed.
+/// The directory itself, or one of its `_files` directories, cannot be listed.
 pub fn read_dir_with(path: &Path, options: ReadDirOptions) -> Result<CheckpointDir, ImageError> {
-    let Found {
+    let FoundEntries {
         candidates,
         mut temporary,
         files,
@@ -259,18 +259,18 @@ struct Candidate {
     bytes: u64,
 }
 
-struct Found {
+struct FoundEntries {
     candidates: Vec<Candidate>,
     temporary: Vec<TemporaryImage>,
-    /// Directory, and the name of the image that it belongs to.
+    /// `_files` directories, each with the name of its image.
     files: Vec<(PathBuf, String)>,
-    /// Directories named like an image.
+    /// Directories that are named like an image.
     named_like_images: Vec<String>,
 }
 
 /// Lists the directory.
-fn find(path: &Path) -> Result<Found, ImageError> {
-    let mut found = Found {
+fn find(path: &Path) -> Result<FoundEntries, ImageError> {
+    let mut found = FoundEntries {
         candidates: Vec::new(),
         temporary: Vec::new(),
         files: Vec::new(),
@@ -283,10 +283,10 @@ fn find(path: &Path) -> Result<Found, ImageError> {
         if !text.starts_with(PREFIX) {
             continue;
         }
-        // Following links: a checkpoint may be kept elsewhere.
+        // Follows links: a checkpoint may be stored elsewhere.
         let metadata = match fs::metadata(entry.path()) {
             Ok(metadata) => metadata,
-            // Renamed or replaced by the writer since it was listed, or a dangling link: reading it will say so.
+            // The writer has renamed or replaced the file since it was listed, or it is a dangling link. The error is reported when it is read.
             Err(error) if error.kind() == io::ErrorKind::NotFound && text.ends_with(SUFFIX) => {
                 found.candidates.push(Candidate { name, bytes: 0 });
                 continue;
@@ -313,15 +313,15 @@ fn find(path: &Path) -> Result<Found, ImageError> {
             });
         }
     }
-    // The largest first, so that no thread starts a long one when the others are done.
+    // Largest images first, so that no thread starts a long one when the others have finished.
     found
         .candidates
         .sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     Ok(found)
 }
 
-/// Reads images, so many at the same time; of each what `keep` makes of it, in the order of the paths. `progress` is told how many of how many are
-/// read, by several threads.
+/// Reads images, `threads` at a time. Returns the results of `keep` in the order of the paths. `progress` receives the number of images read and
+/// their total, and is called from several threads.
 pub(super) fn read_each<T: Send>(
     paths: &[PathBuf],
     threads: usize,
@@ -342,7 +342,7 @@ pub(super) fn read_each<T: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(paths.len()) {
-            // This thread works as well, so a thread that cannot be started is not an error.
+            // If no further thread can be started, this thread reads all images.
             if std::thread::Builder::new()
                 .spawn_scoped(scope, work)
                 .is_err()
@@ -358,13 +358,13 @@ pub(super) fn read_each<T: Send>(
         .collect()
 }
 
-/// The program that an image is of, by the name of its file.
+/// Returns the name of the program, from the name of its image file.
 pub(super) fn program_of_file(file: &str) -> String {
     ImageName::parse(file.strip_suffix(".gz").unwrap_or(file))
         .map_or_else(|| stem(file).to_owned(), |name| name.program)
 }
 
-/// The file name without what every image's name has.
+/// Returns the file name without the prefix and suffix that all images have.
 fn stem(file: &str) -> &str {
     let stem = file.strip_suffix(".gz").unwrap_or(file);
     let stem = stem.strip_suffix(SUFFIX).unwrap_or(stem);

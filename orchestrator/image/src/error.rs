@@ -1,58 +1,58 @@
-//! Errors of images.
+//! Errors of reading images.
 
 use std::{
     fmt, io,
     path::{Path, PathBuf},
 };
 
-/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says how to fix it.
+/// Why an image cannot be read: the file, the position, and the problem. [`ImageError::hint`] says how to correct it.
 #[derive(Debug)]
 pub struct ImageError {
     /// The image, or the directory that could not be listed.
     pub path: PathBuf,
-    /// Where: an offset in the uncompressed image. None when the problem is the file as a whole.
+    /// Position of the problem: an offset in the uncompressed image. `None` if the problem concerns the file as a whole.
     pub offset: Option<u64>,
-    /// Is the file gzip'd? Then `offset` is a position in the inflated content and not in the file.
+    /// Whether the file is gzip-compressed. If so, `offset` is a position in the decompressed content, not in the file.
     pub gzip: bool,
-    /// What is wrong.
+    /// The problem.
     pub kind: ImageErrorKind,
 }
 
-/// The ways in which an image can be wrong.
+/// The problems that an image can have.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageErrorKind {
     /// The file cannot be opened or read.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// Not a regular file (a directory, a device, ...).
+    /// The path is not a regular file (a directory, a device, ...).
     #[error("expected a file, found {0}")]
     NotAFile(&'static str),
-    /// No bytes at all.
+    /// The file is empty.
     #[error("the file is empty, expected a checkpoint image")]
     Empty,
-    /// Neither gzip nor the DMTCP magic.
+    /// The file begins neither with gzip's magic bytes nor with DMTCP's.
     #[error("not a checkpoint image: expected `DMTCP_CHECKPOINT_IMAGE_v`, found {found}")]
     NotAnImage {
-        /// The first bytes, made printable.
+        /// The first bytes, in printable form.
         found: String,
     },
-    /// A DMTCP image of a version that this reader does not know.
+    /// The file is a DMTCP image of an unsupported version.
     #[error(
         "unknown image version: expected `DMTCP_CHECKPOINT_IMAGE_v2.0` or `..._v4.0`, found {found}"
     )]
     UnknownVersion {
-        /// The first line, made printable.
+        /// The first line, in printable form.
         found: String,
     },
     /// The second signature is missing or wrong.
     #[error("wrong second signature: expected `{expected}`, found {found}")]
     SecondSignature {
-        /// The signature that the format asks for.
+        /// The expected signature.
         expected: &'static str,
-        /// What is there instead, made printable.
+        /// The bytes at its position, in printable form.
         found: String,
     },
-    /// v4 stores its header twice, and here the copies say different things.
+    /// The two copies of the header in a v4 image differ.
     #[error("the two copies of the file header differ")]
     HeaderCopiesDiffer,
     /// The image ends before its end marker.
@@ -60,11 +60,11 @@ pub enum ImageErrorKind {
         "the image is truncated: expected {expected}, found the end after {present} of {needed} bytes"
     )]
     Truncated {
-        /// The missing part.
+        /// What was expected at the end, such as an area header.
         expected: &'static str,
-        /// Its length in bytes.
+        /// Its length, bytes.
         needed: u64,
-        /// Number of bytes that are there.
+        /// Number of these bytes that exist.
         present: u64,
     },
     /// The gzip stream ends before its trailer.
@@ -73,33 +73,33 @@ pub enum ImageErrorKind {
     /// The gzip stream is damaged (bad block, wrong checksum or length).
     #[error("the gzip stream is damaged: {0}")]
     GzipCorrupt(String),
-    /// Something that is not gzip follows the gzip stream.
+    /// Other data follow the gzip stream.
     #[error("expected the end of the file after the gzip stream, found other bytes")]
     GzipTrailing,
-    /// Bytes after the end marker.
+    /// More data follow the end marker.
     #[error("expected the end of the image after its end marker, found {} byte(s) more", at_least(*count, *exact))]
     TrailingBytes {
         /// Number of bytes seen.
         count: u64,
-        /// Are there no more than that? A stream is not inflated to its end just to count them.
+        /// Whether `count` is the exact number; a gzip stream is not decompressed to its end just to count bytes.
         exact: bool,
     },
-    /// An impossible number in a header.
-    #[error("absurd area header: {field} is {value:#x}, expected {expected}")]
+    /// A number in an area header is impossible.
+    #[error("invalid area header: {field} is {value:#x}, expected {expected}")]
     Absurd {
         /// The field of the area header.
         field: &'static str,
         /// Its value.
         value: u64,
-        /// The possible range.
+        /// The valid range.
         expected: &'static str,
     },
-    /// A run of a region without the region.
+    /// A child (run) without a preceding parent (region).
     #[error("expected a parent header before this child header")]
     ChildWithoutParent,
-    /// A run outside of the region that it is said to belong to.
+    /// A child (run) that is not within its parent (region).
     #[error(
-        "child header {start:#x}-{end:#x} lies outside of its parent {parent_start:#x}-{parent_end:#x}"
+        "child header {start:#x}-{end:#x} is outside its parent {parent_start:#x}-{parent_end:#x}"
     )]
     ChildOutsideParent {
         /// Start address of the run.
@@ -111,21 +111,21 @@ pub enum ImageErrorKind {
         /// End address of the region.
         parent_end: u64,
     },
-    /// More regions than are kept in memory.
+    /// The image has more regions than are kept in memory.
     #[error("the image lists more than {limit} regions, expected no more than a process can map")]
     TooManyRegions {
-        /// The limit.
+        /// The maximum number of regions.
         limit: usize,
     },
-    /// The bytes that the headers account for are not the length of the image.
+    /// The sizes in the headers do not add up to the length of the image.
     #[error("the headers account for {accounted} bytes, but the image has {length}")]
     SizeIdentity {
-        /// File header, area headers, data and end marker.
+        /// Sum of the file header, area headers, data and end marker, bytes.
         accounted: u64,
-        /// Length of the uncompressed image.
+        /// Length of the uncompressed image, bytes.
         length: u64,
     },
-    /// The message of another process about an image that it could not read, with path and place.
+    /// The message of another process that could not read an image, including path and position.
     #[error("{0}")]
     Remote(String),
 }
@@ -139,7 +139,7 @@ fn at_least(count: u64, exact: bool) -> String {
 }
 
 impl ImageError {
-    /// An I/O error about `path` as a whole.
+    /// Creates an I/O error that concerns the whole file.
     pub(super) fn io(path: &Path, error: io::Error) -> Self {
         Self {
             path: path.to_owned(),
@@ -149,7 +149,13 @@ impl ImageError {
         }
     }
 
-    /// How to fix it.
+    /// Returns the message with its hint, as commands print it.
+    #[must_use]
+    pub fn with_hint(&self) -> String {
+        format!("{self}\n  hint: {}", self.hint())
+    }
+
+    /// Returns how to correct the problem.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match &self.kind {
@@ -161,7 +167,7 @@ impl ImageError {
                 "the checkpoint did not start to write this image, or the disk was full: take the checkpoint again"
             }
             ImageErrorKind::NotAnImage { .. } => {
-                "images are named `ckpt_*.dmtcp`, plain or gzip'd; other compressions are to be undone first"
+                "images are named `ckpt_*.dmtcp`, plain or gzip'd; decompress files in other formats first"
             }
             ImageErrorKind::UnknownVersion { .. } => "images of DMTCP 2.1 to 4.x can be read",
             ImageErrorKind::SecondSignature { .. } | ImageErrorKind::HeaderCopiesDiffer => {
@@ -171,7 +177,7 @@ impl ImageError {
                 "the image was still being written, its copy was cut short, or the disk was full: wait, copy it again, or take the checkpoint again"
             }
             ImageErrorKind::GzipCorrupt(_) => {
-                "`gzip -t` should say the same; copy the file again from where it was written"
+                "`gzip -t` should report the same; copy the file again from where it was written"
             }
             ImageErrorKind::GzipTrailing => {
                 "something was appended to the file; copy it again from where it was written"
@@ -187,14 +193,14 @@ impl ImageError {
             ImageErrorKind::TooManyRegions { .. } => {
                 "the image is damaged, or made to exhaust memory"
             }
-            ImageErrorKind::Remote(_) => "`cvc image` on that machine says how to fix it",
+            ImageErrorKind::Remote(_) => "`cvc image` on that machine shows the remedy",
             ImageErrorKind::SizeIdentity { .. } => {
                 "the file changed while it was read: wait until the checkpoint is complete"
             }
         }
     }
 
-    /// May the image become readable by waiting for its writer?
+    /// Returns whether the image may become readable when its writer has finished.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         matches!(
@@ -229,7 +235,7 @@ impl std::error::Error for ImageError {
     }
 }
 
-/// The first bytes of something unexpected, made printable and short.
+/// Returns the beginning of unexpected bytes in printable form.
 pub(super) fn printable(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(32)];
     let end = shown

@@ -1,5 +1,5 @@
-//! What an image would take if it were compressed, by zone of the owner rules: the programs themselves compress its data, or of much data a
-//! sample that is the same each time. Memory does not depend on the image.
+//! Estimates the compressed size of an image, by zone of the owner rules. The compression programs compress its data, or a deterministic sample of
+//! them if the image is large. Memory use does not depend on the size of the image.
 
 use super::{
     PAGE,
@@ -11,46 +11,46 @@ use super::{
     owner_sums::Part,
     plain::PlainSource,
     reader::{self, ImageFile, read_image},
-    source::Source,
+    source::ImageSource,
 };
 use std::{io, path::Path};
 
-/// Bytes of a block of a sample: longer than the windows in which gzip and lz4 look for repetitions, about that of zstd.
+/// Size of a block of a sample, bytes: longer than the windows in which gzip and lz4 search for repetitions, and about as long as that of zstd.
 const BLOCK: u64 = 1 << 20;
-/// Bytes of a part of an image that are compressed at least: of less than this, everything.
-const LEAST: u64 = 8 << 20;
-/// Streams into which the blocks of a sample are dealt: how much their ratios differ tells the sampling error.
+/// Minimum number of bytes of a part that are compressed; smaller parts are compressed completely.
+const MIN_BYTES: u64 = 8 << 20;
+/// Number of streams among which the blocks of a sample are distributed. The differences between their compression ratios give the sampling error.
 const STREAMS: usize = 4;
-/// Bytes after which progress is told.
+/// Number of bytes between progress reports.
 const PIECE: u64 = 16 << 20;
-/// The parts by the owner rules, and the headers.
+/// Number of parts: those of the owner rules, and the headers.
 const PARTS: usize = Part::ALL.len() + 1;
 const HEADERS: usize = Part::ALL.len();
 
-/// How an estimate is made.
+/// Options of an estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EstimateOptions {
-    /// Ways to compress.
+    /// The compression methods.
     pub methods: Vec<Method>,
-    /// Bytes of an image that are compressed, about; `None` for all.
+    /// Approximate number of bytes of an image that are compressed; `None`: all.
     pub sample_bytes: Option<u64>,
 }
 
-/// What a part of an image takes when it is compressed.
+/// Compressed size of a part of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PartEstimate {
-    /// Data, or headers, bytes.
+    /// Length of the data or headers, bytes.
     pub bytes: f64,
-    /// Compressed, bytes.
+    /// Compressed length, bytes.
     pub compressed_bytes: f64,
-    /// Standard error of the sample, bytes; 0 if everything was compressed.
+    /// Standard error of the compressed length due to sampling, bytes; 0 if everything was compressed.
     pub standard_error_bytes: f64,
     /// Processor time of compressing it on this machine, user and system, seconds.
     pub cpu_s: f64,
 }
 
 impl PartEstimate {
-    /// Adds another part, whose sampling error has nothing to do with this one's.
+    /// Adds another part, whose sampling error is independent.
     pub fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.compressed_bytes += other.compressed_bytes;
@@ -68,28 +68,28 @@ impl PartEstimate {
     }
 }
 
-/// What an image takes when it is compressed in one way.
+/// Compressed size of an image with one method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MethodEstimate {
-    /// The way.
+    /// The compression method.
     pub method: Method,
     parts: [PartEstimate; PARTS],
 }
 
 impl MethodEstimate {
-    /// A part by the owner rules, without its headers.
+    /// Returns the estimate for a part of the owner rules, without headers.
     #[must_use]
     pub fn part(&self, part: Part) -> PartEstimate {
         self.parts[part as usize]
     }
 
-    /// All headers, of the file and of its areas.
+    /// Returns the estimate for the file header and all area headers.
     #[must_use]
     pub fn headers(&self) -> PartEstimate {
         self.parts[HEADERS]
     }
 
-    /// Everything.
+    /// Returns the estimate for the whole image.
     #[must_use]
     pub fn total(&self) -> PartEstimate {
         let mut total = PartEstimate::default();
@@ -97,7 +97,7 @@ impl MethodEstimate {
         total
     }
 
-    /// Adds another image's.
+    /// Adds the estimate of another image with the same method.
     pub fn add(&mut self, other: &Self) {
         self.parts
             .iter_mut()
@@ -106,14 +106,14 @@ impl MethodEstimate {
     }
 }
 
-/// What an image takes when it is compressed.
+/// Compressed size of an image.
 #[derive(Clone, Debug)]
 pub struct ImageEstimate {
-    /// The image as it was read.
+    /// The image, as it was read.
     pub image: Image,
-    /// Bytes that were compressed, of `uncompressed_bytes` of the image.
+    /// Number of bytes that were compressed, at most `uncompressed_bytes` of the image.
     pub sampled_bytes: u64,
-    /// In the order of the options.
+    /// The estimates, in the order of [`EstimateOptions::methods`].
     pub methods: Vec<MethodEstimate>,
 }
 
@@ -123,20 +123,20 @@ pub enum EstimateError {
     /// The image cannot be read.
     #[error("{0}")]
     Image(#[from] ImageError),
-    /// The program that compresses is missing, or has failed.
+    /// A compression program is missing or failed.
     #[error("cannot compress with {}: {error}", .method.program())]
     Program {
-        /// Which.
+        /// The method.
         method: Method,
-        /// What is wrong.
+        /// The problem.
         error: io::Error,
     },
 }
 
-/// Estimates what an image takes when it is compressed. `progress` is told how many bytes of how many of the image were passed over.
+/// Estimates the compressed size of an image. `progress` receives the number of bytes processed and the total.
 ///
 /// # Errors
-/// An image that cannot be read, or a program that is missing or fails.
+/// The image cannot be read, or a program is missing or fails.
 pub fn estimate_image(
     path: &Path,
     options: &EstimateOptions,
@@ -162,13 +162,13 @@ pub fn estimate_image(
     samples.finish(image)
 }
 
-/// Passes over an image that was read before, and feeds what is in the samples.
-fn walk<S: Source>(
+/// Reads an image whose headers are known, and passes its data to the samples.
+fn walk<S: ImageSource>(
     source: &mut S,
     image: &Image,
     samples: &mut Samples<'_>,
 ) -> Result<(), ImageErrorKind> {
-    // the file header, as far as the first header of an area
+    // the file header, up to the first area header
     samples.take(source, HEADERS, image.fixed_overhead_bytes - PAGE as u64)?;
     for region in &image.regions {
         for _ in 0..region.headers {
@@ -188,7 +188,7 @@ fn part_of(region: &Region) -> usize {
     region.part as usize
 }
 
-/// It is not what it was when its headers were read.
+/// Returns the error that the file has changed since its headers were read.
 fn changed() -> ImageErrorKind {
     ImageErrorKind::Io(io::Error::other("the image was changed while it was read"))
 }
@@ -196,7 +196,7 @@ fn changed() -> ImageErrorKind {
 /// The samples of all parts.
 struct Samples<'a> {
     parts: Vec<Sample>,
-    /// Bytes of the image.
+    /// Length of the image, bytes.
     bytes: u64,
     progress: &'a dyn Fn(u64, u64),
     methods: Vec<Method>,
@@ -204,15 +204,15 @@ struct Samples<'a> {
     failed: Option<(Method, io::Error)>,
 }
 
-/// The sample of a part: its data one behind the other make blocks, of which one of `stride` is taken.
+/// The sample of a part. The data of the part are concatenated and divided into blocks; one block out of every `stride` blocks is compressed.
 struct Sample {
-    /// All of the part, bytes.
+    /// Length of the part, bytes.
     bytes: u64,
-    /// Bytes of it that were passed over.
+    /// Number of its bytes already processed.
     at: u64,
-    /// One of so many blocks is taken.
+    /// One block out of this many is compressed.
     stride: u64,
-    /// For each method its streams; started when there is something to compress.
+    /// The streams of each method; a program is started when its stream receives the first data.
     streams: Vec<[Option<Compressor>; STREAMS]>,
 }
 
@@ -226,7 +226,7 @@ impl Sample {
         }
     }
 
-    /// The stream of the block that starts or goes on here, if that is in the sample, and what is left of the block.
+    /// Returns the stream that the current block belongs to (`None` if the block is not in the sample), and the number of bytes left in the block.
     fn block(&self) -> (Option<usize>, u64) {
         if self.stride == 1 {
             return (Some(0), u64::MAX);
@@ -239,8 +239,8 @@ impl Sample {
     }
 }
 
-/// A number without pattern for each number: blocks in equal distances might all have the same place in the rows of an array. The finaliser
-/// of splitmix64 (Steele, Lea, Flood 2014).
+/// Returns a pseudorandom number that depends only on `number` (the finaliser of splitmix64; Steele, Lea, Flood 2014). It selects the blocks of a
+/// sample: blocks at equal distances could all have the same position in the rows of an array, and would not be a fair sample.
 fn scattered(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -259,7 +259,7 @@ impl<'a> Samples<'a> {
         let stride = |bytes: u64| match options.sample_bytes {
             Some(sample) if all > sample => {
                 let wanted = (bytes as f64 * sample as f64 / all as f64) as u64;
-                (bytes / wanted.max(LEAST)).max(1)
+                (bytes / wanted.max(MIN_BYTES)).max(1)
             }
             Some(_) | None => 1,
         };
@@ -276,7 +276,7 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Feeds a page that was read.
+    /// Passes a page that was already read to the sample of a part.
     fn feed_page(&mut self, part: usize, page: &[u8; PAGE]) {
         if let (Some(stream), _) = self.parts[part].block() {
             self.feed(part, stream, page);
@@ -284,8 +284,8 @@ impl<'a> Samples<'a> {
         self.parts[part].at += PAGE as u64;
     }
 
-    /// Passes over data of a part, and feeds what is in its sample.
-    fn take<S: Source>(
+    /// Reads or skips data of a part, and passes the blocks in its sample to their streams.
+    fn take<S: ImageSource>(
         &mut self,
         source: &mut S,
         part: usize,
@@ -378,7 +378,7 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// Processor time that the program takes for nothing: what its start costs, seconds.
+/// Returns the processor time of compressing nothing, seconds: the cost of starting the program.
 fn start_s(method: Method) -> io::Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..3 {
@@ -387,8 +387,9 @@ fn start_s(method: Method) -> io::Result<f64> {
     Ok(least)
 }
 
-/// What a part of so many bytes takes, by what its streams took. Their ratios scatter about that of the part; of a finite part, of which
-/// much was compressed, less is unknown (Cochran, Sampling Techniques, 1977, sections 2.6 and 2.11).
+/// Estimates the compressed size of a part of `bytes` bytes from its streams. The differences between the streams' compression ratios give the
+/// standard error. The finite population correction reduces it if much of the part was compressed (Cochran, Sampling Techniques, 1977, sections 2.6
+/// and 2.11).
 fn of_sample(bytes: u64, streams: &[Compressed], start_s: f64) -> PartEstimate {
     let (all, input) = (
         bytes as f64,
@@ -423,8 +424,8 @@ fn of_sample(bytes: u64, streams: &[Compressed], start_s: f64) -> PartEstimate {
     }
 }
 
-/// Divides private anonymous memory between program and libraries as the zones are divided: which bytes of it are whose nothing tells, so
-/// both have its mean ratio.
+/// Moves a share of the program's private anonymous memory to the libraries: the share that the sums by zone give to libraries. Which bytes belong to
+/// whom is unknown, so both shares have the mean compression ratio.
 fn give_to_libraries(estimate: &mut MethodEstimate, image: &Image) {
     for part in [Part::Allocated, Part::Heap] {
         let whole = estimate.part(part);

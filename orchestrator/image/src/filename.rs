@@ -2,41 +2,41 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the file name of an image says.
+/// The parts of the file name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageName {
-    /// Name of the program; may itself hold `_`, `-` and dots.
+    /// Name of the program; may contain `_`, `-` and dots.
     pub program: String,
     /// Digest of the host.
     pub hostid: u64,
     /// Virtual pid.
     pub vpid: i32,
-    /// When the process was started, in DMTCP's own count.
+    /// Start time of the process, in DMTCP's own count.
     pub time: u64,
 }
 
 /// Suffix of an image's name.
 pub(super) const SUFFIX: &str = ".dmtcp";
-/// Suffix of an image that somebody compressed afterwards.
+/// Suffix of an image that was compressed after the checkpoint.
 pub(super) const COMPRESSED_SUFFIX: &str = ".dmtcp.gz";
 /// Prefix of the name that DMTCP gives an image.
 pub(super) const PREFIX: &str = "ckpt_";
 /// Suffix while the image is being written.
 pub(super) const TEMPORARY_SUFFIX: &str = ".dmtcp.temp";
-/// What stands in place of [`SUFFIX`] in the name of the directory of saved files.
+/// What replaces [`SUFFIX`] in the name of the directory of saved files.
 pub(super) const FILES_SUFFIX: &str = "_files";
 
 impl ImageName {
-    /// Reads a file name (no directories), also one that ends in `.temp`. None if it is not of this form.
+    /// Parses a file name (without directories), which may end in `.temp`. Returns `None` if it does not have the form of an image's name.
     #[must_use]
     pub fn parse(file_name: &str) -> Option<Self> {
         let stem = file_name.strip_suffix(".temp").unwrap_or(file_name);
         Self::parse_stem(stem.strip_suffix(SUFFIX)?)
     }
 
-    /// The same without `.dmtcp`.
+    /// Parses a file name without `.dmtcp`.
     pub(super) fn parse_stem(stem: &str) -> Option<Self> {
-        // From the right: only the program's name may hold the separators.
+        // From the right, because only the program's name may contain the separators.
         let (program, upid) = stem.strip_prefix(PREFIX)?.rsplit_once('_')?;
         let mut parts = upid.rsplitn(3, '-');
         let (time, vpid, hostid) = (parts.next()?, parts.next()?, parts.next()?);

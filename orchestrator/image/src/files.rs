@@ -1,4 +1,4 @@
-//! The `_files` directory beside an image: files that DMTCP saved with the checkpoint, shared memory above all.
+//! The `_files` directory next to an image: files that DMTCP saved with the checkpoint, mostly shared memory.
 
 use super::error::ImageError;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The table of contents that DMTCP writes. A longer one than this is not read: lines are paths.
+/// Name of the table of contents that DMTCP writes into the directory.
 const FD_INFO: &str = "fd-info.txt";
+/// Maximum number of bytes of the table that are read.
 const MAX_FD_INFO: u64 = 16 << 20;
-/// Directories inside of it are DMTCP's own, one or two deep.
+/// Maximum depth of subdirectories in a `_files` directory; DMTCP creates one or two levels.
 const MAX_DEPTH: usize = 16;
 
 /// A file that DMTCP saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFile {
-    /// Its name in the directory.
+    /// Name in the `_files` directory.
     pub saved_name: String,
-    /// Where it was.
+    /// Its original path.
     pub original: String,
-    /// Length in bytes; None if `fd-info.txt` names a file that is not there.
+    /// Length, bytes; `None` if `fd-info.txt` names a file that does not exist.
     pub bytes: Option<u64>,
 }
 
@@ -33,24 +34,24 @@ pub struct FilesDir {
     pub path: PathBuf,
     /// Name of the image that it belongs to.
     pub image: String,
-    /// Is that image there? If not, the directory may be left over from an earlier checkpoint.
+    /// Whether that image exists. If not, the directory may be left from an earlier checkpoint.
     pub has_image: bool,
-    /// Files, `fd-info.txt` included.
+    /// Number of files, including `fd-info.txt`.
     pub files: u64,
-    /// Their length in bytes.
+    /// Total length of the files, bytes.
     pub bytes: u64,
-    /// What `fd-info.txt` lists.
+    /// The files listed in `fd-info.txt`.
     pub saved: Vec<SavedFile>,
 }
 
-/// All `_files` directories together.
+/// Sums over all `_files` directories of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesTotals {
-    /// Directories.
+    /// Number of directories.
     pub dirs: u64,
-    /// Files in them.
+    /// Number of files in them.
     pub files: u64,
-    /// Length of the files in bytes.
+    /// Total length of the files, bytes.
     pub bytes: u64,
 }
 
@@ -62,7 +63,7 @@ pub(super) fn read_files_dir(
     let (mut files, mut bytes) = (0, 0);
     count(path, MAX_DEPTH, &mut files, &mut bytes)?;
     let info = path.join(FD_INFO);
-    // without O_NONBLOCK, opening a FIFO of this name would wait for ever
+    // without O_NONBLOCK, opening a FIFO of this name would block forever
     let saved = match fs::OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
@@ -89,13 +90,13 @@ pub(super) fn read_files_dir(
     })
 }
 
-/// One line per file, `<saved name>:<original path>`. A line without a colon is passed over.
+/// Parses lines of the form `<saved name>:<original path>`, one for each file. Skips lines without a colon.
 fn parse_fd_info(text: &[u8], dir: &Path) -> Vec<SavedFile> {
     String::from_utf8_lossy(text)
         .lines()
         .filter_map(|line| line.split_once(':'))
         .map(|(saved_name, original)| {
-            // Only plain names: what the file says must not lead out of the directory.
+            // Only names without directories: names in the file must not lead out of the directory.
             let inside = !saved_name.contains('/') && saved_name != ".." && !saved_name.is_empty();
             let bytes = if inside {
                 fs::symlink_metadata(dir.join(saved_name))
@@ -118,7 +119,7 @@ fn count(dir: &Path, depth: usize, files: &mut u64, bytes: &mut u64) -> Result<(
         let entry = entry.map_err(|error| ImageError::io(dir, error))?;
         let metadata = match entry.metadata() {
             Ok(metadata) => metadata,
-            // A checkpoint may replace files while they are counted.
+            // A new checkpoint may replace files while they are counted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(ImageError::io(&entry.path(), error)),
         };

@@ -1,16 +1,17 @@
-//! A gzip'd image: inflated once, into one buffer that is parsed in place. Memory does not depend on the image.
+//! Reads a gzip-compressed image: decompresses it once, into one buffer that is parsed in place. Memory use does not depend on the size of the
+//! image.
 
 use super::{
     PAGE,
     error::ImageErrorKind,
-    source::{Page, Source},
+    source::{ImageSource, Page},
 };
 use flate2::{Decompress, FlushDecompress, Status};
 use std::{fs::File, io::Read};
 
 /// Number of compressed bytes read at a time.
 const INPUT: usize = 128 * 1024;
-/// Number of inflated bytes kept at a time: small enough to stay in a core's cache.
+/// Number of decompressed bytes held at a time: small enough for a core's cache.
 const OUTPUT: usize = 256 * 1024;
 /// log2 of gzip's window.
 const WINDOW_BITS: u8 = 15;
@@ -28,19 +29,19 @@ pub(super) struct GzipSource {
     output: Box<[u8]>,
     output_at: usize,
     output_len: usize,
-    /// Offset in the uncompressed image of the next byte to give out.
+    /// Offset of the next byte to return in the uncompressed image.
     at: u64,
-    /// Bytes of the file that were inflated to `output` and before, and those that were before.
+    /// Number of compressed bytes consumed so far. The next field is the number that had been consumed before `output` was last filled.
     inflated: u64,
     inflated_before: u64,
-    /// A page that does not lie in `output` in one piece.
+    /// Buffer for a page that is not contiguous in `output`.
     page: Box<[u8; PAGE]>,
 }
 
 impl GzipSource {
-    /// `file` stands at its start.
+    /// Creates a source; `file` must be positioned at its beginning.
     pub(super) fn new(file: File) -> Self {
-        // The input is read once from front to back. A hint only: its failure is not an error.
+        // The input is read once, sequentially. This is only a hint, so errors are ignored.
         let _ = nix::fcntl::posix_fadvise(
             &file,
             0,
@@ -65,7 +66,7 @@ impl GzipSource {
         }
     }
 
-    /// Makes sure of at least `wanted` bytes of input, if the file has them.
+    /// Reads until at least `wanted` bytes of input are available, or the file ends.
     fn fill_input(&mut self, wanted: usize) -> Result<(), ImageErrorKind> {
         if self.input_at > 0 {
             self.input.copy_within(self.input_at..self.input_len, 0);
@@ -83,7 +84,7 @@ impl GzipSource {
         Ok(())
     }
 
-    /// Inflates until there is something in `output`, or the stream has ended.
+    /// Decompresses until `output` is not empty or the stream has ended.
     fn fill_output(&mut self) -> Result<(), ImageErrorKind> {
         self.output_at = 0;
         self.output_len = 0;
@@ -122,7 +123,7 @@ impl GzipSource {
         Ok(())
     }
 
-    /// After a member: DMTCP writes only one, but parallel compressors write several, and tapes pad with zeros.
+    /// Prepares for what follows a member: DMTCP writes one member, parallel compressors write several, and tapes are padded with zeros.
     fn end_of_member(&mut self) -> Result<(), ImageErrorKind> {
         self.fill_input(MAGIC.len())?;
         let rest = &self.input[self.input_at..self.input_len];
@@ -152,7 +153,7 @@ impl GzipSource {
     }
 }
 
-impl Source for GzipSource {
+impl ImageSource for GzipSource {
     fn page(&mut self) -> Result<Page<'_>, ImageErrorKind> {
         if self.ready() == 0 {
             self.fill_output()?;
@@ -220,7 +221,7 @@ impl Source for GzipSource {
 
     fn finish(&mut self) -> Result<u64, ImageErrorKind> {
         if self.ready() == 0 {
-            // Also reads the trailer, which is where zlib compares checksum and length.
+            // Also reads the trailer, at which zlib checks checksum and length.
             self.fill_output()?;
         }
         match self.ready() as u64 {

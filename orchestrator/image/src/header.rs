@@ -1,4 +1,4 @@
-//! The file headers: v4 (4096 bytes, stored twice) and v2/v3 (the MTCP page after a part of variable length).
+//! The file headers: v4 (4096 bytes, stored twice), and v2/v3 (an MTCP page after a part of variable length).
 
 use super::{PAGE, layout::Layout, name::Name};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(super) const SIGNATURE_V2: &str = "DMTCP_CHECKPOINT_IMAGE_v2.0\n";
 /// Start of the second part of a v2 or v3 image.
 pub(super) const SIGNATURE_MTCP: &str = "MTCP_HEADER_v2.2\n";
 
-/// A line that stands in every image of a format. (By its own name, since serde would borrow a `&str` from what it reads.)
+/// A signature line, the same in every image of a format. (A named type, because serde would borrow a `&str` from its input.)
 type Signature = &'static str;
 
 /// Addresses from `start` up to, not including, `end`.
@@ -24,45 +24,45 @@ pub struct Range {
     pub end: u64,
 }
 
-/// DMTCP's name for a process.
+/// DMTCP's unique identifier of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniquePid {
     /// A digest of the host.
     pub hostid: u64,
     /// When the process was started, in DMTCP's own count.
     pub time: u64,
-    /// Virtual pid: the one that the process sees.
+    /// Virtual pid: the pid that the process itself sees.
     pub pid: i32,
     /// Number of restarts or checkpoints of the computation.
     pub generation: u32,
 }
 
-/// Header of a v4 image. Field names in JSON are DMTCP's own.
+/// Header of a v4 image. The field names in JSON are those of DMTCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct V4Header {
-    /// First line of the file, with its line end.
+    /// First line of the file, including the line end.
     #[serde(deserialize_with = "signature_v4")]
     pub signature: Signature,
-    /// This process.
+    /// The unique pid of this process.
     pub upid: UniquePid,
-    /// Its parent.
+    /// The unique pid of its parent.
     pub uppid: UniquePid,
-    /// The root process of the computation.
+    /// The unique pid of the root process of the computation.
     pub comp_group: UniquePid,
-    /// Virtual process id.
+    /// Virtual pid.
     pub pid: i32,
-    /// Virtual id of the parent.
+    /// Virtual pid of the parent.
     pub ppid: i32,
-    /// Virtual session id.
+    /// Virtual session ID.
     pub sid: i32,
-    /// Virtual process group.
+    /// Virtual process group ID.
     pub gid: i32,
-    /// Virtual foreground process group; -1 where unknown.
+    /// Virtual ID of the foreground process group; -1 if unknown.
     pub fgid: i32,
     /// 1 for the root of the process tree.
     pub is_root_of_process_tree: u32,
-    /// Processes of the computation, launchers and proxies included.
+    /// Number of processes in the computation, including launchers and proxies.
     pub num_peers: u32,
     /// 0 = 32 bits, 1 = 64 bits.
     pub elf_type: u32,
@@ -78,34 +78,34 @@ pub struct V4Header {
     /// Offset in the vDSO.
     #[serde(rename = "time_offset")]
     pub time_offset: u64,
-    /// The reserved range that mtcp_restart is copied to; never stored.
+    /// The reserved address range to which mtcp_restart is copied; never stored.
     #[serde(flatten, with = "restore_buf")]
     pub restore_buf: Range,
     /// The vDSO; never stored.
     #[serde(flatten, with = "vdso")]
     pub vdso: Range,
-    /// The vDSO's data; never stored.
+    /// The data of the vDSO; never stored.
     #[serde(flatten, with = "vvar")]
     pub vvar: Range,
-    /// More of it on newer kernels; 0, 0 elsewhere.
+    /// Further vDSO data on newer kernels; both bounds are 0 on other kernels.
     #[serde(flatten, with = "vvar_vclock")]
     pub vvar_vclock: Range,
     /// Program break at the checkpoint.
     pub saved_brk: u64,
     /// Highest address of the main stack + 1.
     pub end_of_stack: u64,
-    /// Where a restart enters the process.
+    /// Entry point for a restart.
     pub post_restart_addr: u64,
     /// Name of the program.
     pub procname: Name,
-    /// Absolute path of the executable; of the interpreter for a script.
+    /// Absolute path of the executable; for a script, of its interpreter.
     pub proc_self_exe: Name,
 }
 
-/// Which words the MTCP header of a v2 or v3 image has.
+/// Releases with different words in the MTCP header of a v2 or v3 image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum V2Release {
-    /// 2.1 to 2.4 (layout A): no end of stack.
+    /// 2.1 to 2.4 (layout A): without the end of the stack.
     #[serde(rename = "2.1-2.4")]
     V2_4,
     /// 2.5 and 2.6 (layout B).
@@ -119,38 +119,38 @@ pub enum V2Release {
     V3_2,
 }
 
-/// MTCP header of a v2 or v3 image: the words as they stand, and what they mean in the release that wrote them.
+/// MTCP header of a v2 or v3 image: the words as stored, and their interpretation for the release that wrote them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct V2Header {
-    /// The second signature, with its line end.
+    /// The second signature, including the line end.
     #[serde(deserialize_with = "signature_mtcp")]
     pub signature: Signature,
-    /// Pages before it.
+    /// Number of pages before the MTCP header.
     #[serde(rename = "dmtcp_pages")]
     pub dmtcp_pages: u64,
     /// The first words after the signature.
     pub words: [u64; 12],
-    /// How the words are read.
+    /// The release whose interpretation applies.
     pub release: V2Release,
     /// Program break at the checkpoint.
     pub saved_brk: u64,
-    /// Where mtcp_restart is copied to.
+    /// Address range to which mtcp_restart is copied.
     #[serde(flatten, with = "restore_buf")]
     pub restore_buf: Range,
     /// The vDSO; never stored.
     #[serde(flatten, with = "vdso")]
     pub vdso: Range,
-    /// The vDSO's data; never stored.
+    /// The data of the vDSO; never stored.
     #[serde(flatten, with = "vvar")]
     pub vvar: Range,
-    /// Since 3.2.
+    /// Further vDSO data; since release 3.2.
     #[serde(flatten, with = "vvar_vclock_option")]
     pub vvar_vclock: Option<Range>,
-    /// Highest address of the main stack + 1; since 2.5.
+    /// Highest address of the main stack + 1; since release 2.5.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub end_of_stack: Option<u64>,
-    /// Where a restart enters the process.
+    /// Entry point for a restart.
     pub post_restart_addr: u64,
 }
 
@@ -165,7 +165,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// End of the main stack, where the image says it.
+    /// Returns the highest address of the main stack + 1, if the image records it.
     #[must_use]
     pub fn end_of_stack(&self) -> Option<u64> {
         match self {
@@ -174,7 +174,7 @@ impl Header {
         }
     }
 
-    /// Program break at the checkpoint.
+    /// Returns the program break at the checkpoint.
     #[must_use]
     pub fn saved_brk(&self) -> u64 {
         match self {
@@ -210,7 +210,7 @@ fn signature_mtcp<'de, D: serde::Deserializer<'de>>(
     known(SIGNATURE_MTCP, deserializer)
 }
 
-/// A range as two entries of the object that it is in.
+/// Serialises a range as two entries (start, end) of the enclosing object.
 macro_rules! flat_range {
     ($module:ident, $start:literal, $end:literal) => {
         mod $module {
@@ -250,7 +250,7 @@ flat_range!(vdso, "vdso.start", "vdso.end");
 flat_range!(vvar, "vvar.start", "vvar.end");
 flat_range!(vvar_vclock, "vvarVClock.start", "vvarVClock.end");
 
-/// The same where it may be missing.
+/// Serialises a range as `flat_range` does; a range that is absent has no entries.
 mod vvar_vclock_option {
     use super::Range;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -328,10 +328,10 @@ impl Cursor<'_> {
 }
 
 impl V4Header {
-    /// Reads one copy of the header; its signature was looked at before.
+    /// Decodes one copy of the header. The caller has checked the signature.
     pub(super) fn decode(page: &[u8; PAGE]) -> Self {
         let mut c = Cursor { page, at: 32 };
-        // The fields are evaluated in the order in which they are written here, which is the order of the file.
+        // The fields are evaluated in this order, which is the order in the file.
         Self {
             signature: SIGNATURE_V4,
             upid: c.upid(),
@@ -362,14 +362,14 @@ impl V4Header {
     }
 }
 
-/// The words of an MTCP page. What they mean is only known once the layout of the areas is.
+/// Returns the words of an MTCP page. Their meaning depends on the layout of the areas.
 pub(super) fn mtcp_words(page: &[u8; PAGE]) -> [u64; 12] {
     let mut c = Cursor { page, at: 32 };
     std::array::from_fn(|_| c.u64())
 }
 
 impl V2Header {
-    /// Gives the words their meaning.
+    /// Interprets the words for the release that the layout identifies.
     pub(super) fn interpret(dmtcp_pages: u64, words: [u64; 12], layout: Layout) -> Self {
         let release = match layout {
             Layout::A => V2Release::V2_4,
@@ -381,7 +381,7 @@ impl V2Header {
             start: words[at],
             end: words[at + 1],
         };
-        // Restore buffers are given by address and size.
+        // Restore buffers are stored as address and size.
         let sized = |at: usize| Range {
             start: words[at],
             end: words[at].wrapping_add(words[at + 1]),
@@ -416,8 +416,8 @@ impl V2Header {
     }
 }
 
-/// 3.2 put the bounds of vvar_vclock before the restart entry point. Bounds are page aligned and ascending (or both 0 on
-/// kernels without it) and an entry point follows; in 3.0 the first of them is the entry point and nothing follows it.
+/// Distinguishes release 3.2 from 3.0. Release 3.2 stores the bounds of vvar_vclock before the restart entry point: page-aligned and ascending, or
+/// both 0 on kernels without it, followed by the nonzero entry point. In 3.0 the first of these words is the entry point, and no value follows it.
 fn has_vvar_vclock(words: &[u64; 12]) -> bool {
     let page = PAGE as u64;
     words[8].is_multiple_of(page)

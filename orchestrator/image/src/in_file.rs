@@ -1,20 +1,21 @@
-//! What the parts of a gzip'd image take of its file.
+//! Sizes of the parts of an image in its gzip-compressed file.
 
 use super::owner_sums::{OwnerBytes, Part};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a compressed file by what they hold, by the owner rules. Sums up to the length of the file.
+/// How many bytes of a compressed file belong to each part, by the owner rules. They add up to the length of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InFile {
-    /// Data of the parts.
+    /// Bytes of the data of each part.
     pub owner: OwnerBytes,
-    /// Headers, and what belongs to the compressed stream itself.
+    /// Bytes of headers, and overhead of the compressed stream.
     pub headers: u64,
 }
 
 impl InFile {
-    /// Sums up regions, each a part with its stored bytes, of which is known what it takes, and divides private anonymous memory between program and libraries as the
-    /// zones are divided: which bytes of it are whose nothing tells, so both are taken to be compressed alike.
+    /// Sums the compressed sizes of regions by part. `regions` yields the part and the stored bytes of each region, `in_file` the compressed size of
+    /// each region in the same order. `stored` has the bytes of each part after the libraries' share of private anonymous memory was moved to them.
+    /// The same share of compressed bytes is moved, because the owner of a single byte is unknown.
     pub(super) fn of(
         regions: impl Iterator<Item = (Part, u64)>,
         in_file: &[f64],

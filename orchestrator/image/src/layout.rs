@@ -1,9 +1,9 @@
-//! The three layouts of an area header, and how to tell them apart.
+//! The three layouts of an area header, and how to detect them.
 
 use super::PAGE;
 use serde::{Deserialize, Serialize};
 
-/// Layout of the area headers; the signatures of v2 and v3 files do not tell which one it is.
+/// Layout of the area headers. The signatures of v2 and v3 files do not identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layout {
     /// DMTCP 2.1 to 2.4: name at 72, zero runs marked in `prot`.
@@ -15,7 +15,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Where the name starts.
+    /// Returns the offset of the name in the header.
     pub(super) fn name_offset(self) -> usize {
         match self {
             Self::A => 72,
@@ -24,15 +24,15 @@ impl Layout {
         }
     }
 
-    /// Decides by a header that has a name; None if it has none.
+    /// Detects the layout from a header that has a name; returns `None` if it has no name.
     ///
-    /// The documented test looks for `/` or `[` at 72, 80, 88, in that order. It is preceded by a stricter one for B and C,
-    /// because in C the bytes from 72 are a size, and a file of (256·n + 47) bytes has a `/` there.
+    /// The documented test looks for `/` or `[` at offsets 72, 80 and 88, in this order. A stricter test for layouts B and C is tried first: in
+    /// layout C the bytes from 72 are a file size, and a size of (256·n + 47) bytes has a `/` there.
     pub(super) fn from_named(page: &[u8; PAGE]) -> Option<Self> {
         let starts_name = |at: usize| matches!(page[at], b'/' | b'[');
         let word =
             |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-        // A path of six characters or more, read as a number, is larger than any of these.
+        // The first six characters of a path, read as a number, are larger than either of these.
         let small_file_size = word(72) < 1 << 40 || word(72) == u64::MAX;
         if starts_name(88) && word(80) < 8 && small_file_size {
             return Some(Self::C);
@@ -45,7 +45,7 @@ impl Layout {
             .find(|layout| starts_name(layout.name_offset()))
     }
 
-    /// The best guess from a nameless header, i.e. anonymous memory, needed to get past it to one that has a name.
+    /// Guesses the layout from a header without a name (anonymous memory). The guess suffices to skip to a header that has a name.
     pub(super) fn from_nameless(page: &[u8; PAGE]) -> Self {
         match u64::from_le_bytes(page[72..80].try_into().expect("eight bytes")) {
             u64::MAX => Self::C, // "-1 for anonymous areas"

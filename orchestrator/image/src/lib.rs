@@ -1,7 +1,7 @@
 //! DMTCP checkpoint images (`ckpt_*.dmtcp`): headers, areas, zones, listing, and whole checkpoint directories.
 //!
-//! A plain image is read by seeking from area header to area header, so the cost follows the number of headers and not the
-//! bytes; a gzip'd one is inflated as a stream into one fixed buffer. Everything here is `Send` and free of async code.
+//! A plain image is read by seeking from area header to area header: the cost depends on the number of headers, not on the size. A gzip-compressed
+//! image is decompressed as a stream into one fixed buffer. All types are `Send`; there is no async code.
 
 mod area;
 mod baseline;
@@ -54,5 +54,5 @@ pub use tree::{
 };
 pub use zones::{RuleSums, Sub, SubZone, Zone, ZoneBytes, Zones};
 
-/// The page of the format: a constant of DMTCP, even where the hardware pages are larger.
+/// The page size of the format, bytes: a constant of DMTCP, even where hardware pages are larger.
 pub const PAGE: usize = 4096;

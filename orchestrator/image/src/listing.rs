@@ -1,4 +1,4 @@
-//! The listing of DMTCP's own tool (`mtcp_restart --simulate`), byte for byte, without its first line.
+//! Writes the same listing as DMTCP's own tool (`mtcp_restart --simulate`), byte for byte, without its first line.
 
 use super::{
     area::{MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, PROT_EXEC, PROT_READ, PROT_WRITE},
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// Writes the listing of `image`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Writing to `out` fails.
 pub fn write_listing(image: &Image, out: &mut dyn Write) -> io::Result<()> {
     write_header(&image.header, out)?;
     writeln!(out, "\n**** Listing ckpt image area:")?;
@@ -25,7 +25,7 @@ pub fn write_listing(image: &Image, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_header(header: &Header, out: &mut dyn Write) -> io::Result<()> {
-    // 2.4 wrote bounds with a dash.
+    // Release 2.4 wrote a dash between bounds.
     let (first_line, dots) = match header {
         Header::V4(header) => (format!("DMTCP: {}", header.signature), ".."),
         Header::V2(header) => (
@@ -54,7 +54,7 @@ fn write_header(header: &Header, out: &mut dyn Write) -> io::Result<()> {
         ),
     };
     let range = |range: Range| format!("{:#x}{dots}{:#x}", range.start, range.end);
-    // The signature brings its own line end.
+    // The signature includes its line end.
     write!(out, "\n{first_line}")?;
     writeln!(
         out,

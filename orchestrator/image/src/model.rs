@@ -13,7 +13,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// By which file header the image starts.
+/// Family of DMTCP releases, by the file header at the beginning of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -26,13 +26,13 @@ pub enum Family {
 /// Version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
-    /// File header.
+    /// Family of the file header.
     pub family: Family,
-    /// Area headers.
+    /// Layout of the area headers.
     pub area_layout: Layout,
 }
 
-/// A line of the listing: a memory region, or (layouts A and B) a run of one.
+/// A line of the listing: a memory region or, in layouts A and B, a run of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RegionText")]
 pub struct Region {
@@ -42,15 +42,15 @@ pub struct Region {
     /// End address.
     #[serde(serialize_with = "hex")]
     pub end: u64,
-    /// 1 read, 2 write, 4 execute.
+    /// Access permissions: 1 read, 2 write, 4 execute.
     pub prot: u32,
     /// Linux `MAP_*` bits.
     pub flags: u32,
     /// Path, `[heap]`, `[stack]`, or empty.
     pub name: Name,
-    /// Bytes of data, runs included.
+    /// Length of the stored data including its runs, bytes.
     pub stored: u64,
-    /// Area headers, runs included.
+    /// Number of area headers, including those of its runs.
     pub headers: u64,
     /// Zone by the structural rules.
     pub zone: Zone,
@@ -60,9 +60,10 @@ pub struct Region {
     pub literal: Zone,
     /// Part by the owner rules, before private anonymous memory is divided between program and libraries.
     pub part: Part,
-    /// Does the header name a device or an inode? Nameless memory that does was shared, and DMTCP took its name.
+    /// Whether the header names a device or an inode. Nameless memory with either was shared, and DMTCP removed the name.
     pub had_file: bool,
-    /// Layouts A and B: end of the region of which this is a run; else as `end`. Needed while an image is read, and not told in JSON.
+    /// End of the whole region: in layouts A and B, of the region that this run belongs to; otherwise equal to `end`. Used only while reading, not
+    /// in JSON.
     #[serde(skip_serializing)]
     pub region_end: u64,
 }
@@ -71,7 +72,7 @@ fn hex<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(&format_args!("{address:#x}"))
 }
 
-/// A region as it stands in JSON.
+/// JSON form of a region.
 #[derive(Deserialize)]
 struct RegionText {
     #[serde(deserialize_with = "from_hex")]
@@ -86,7 +87,7 @@ struct RegionText {
     zone: Zone,
     sub: Sub,
     literal: Zone,
-    // not told by earlier versions
+    // missing in JSON of earlier versions
     #[serde(default)]
     part: Part,
     #[serde(default)]
@@ -140,48 +141,48 @@ fn from_hex<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D:
 }
 
 impl Region {
-    /// Address range in bytes.
+    /// Returns the length of the address range, bytes.
     #[must_use]
     pub fn virtual_bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// May the process read, write or execute it?
+    /// Returns whether the process may read, write or execute the region.
     #[must_use]
     pub fn is_accessible(&self) -> bool {
         self.prot != 0
     }
 }
 
-/// A checkpoint image. All sizes in bytes.
+/// A checkpoint image. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Version of the format.
     pub format: Format,
-    /// Is the file gzip'd?
+    /// Whether the file is gzip-compressed.
     pub gzip: bool,
-    /// Length of the file, compressed if it is gzip'd.
+    /// Length of the file, as stored.
     pub file_bytes: u64,
-    /// Length of the image.
+    /// Length of the uncompressed image.
     pub uncompressed_bytes: u64,
     /// The file header.
     pub header: Header,
-    /// Area headers, without the end marker.
+    /// Number of area headers, without the end marker.
     pub area_headers: u64,
     /// Sum of the data of all areas.
     pub data_bytes: u64,
-    /// Where the end marker starts.
+    /// Offset of the end marker.
     pub end_marker_offset: u64,
-    /// File headers and end marker.
+    /// Length of the file header and the end marker.
     pub fixed_overhead_bytes: u64,
-    /// Sums by zone, by all rule sets.
+    /// Sums by zone, for all rule sets.
     pub zones: Zones,
-    /// What the zones take of a gzip'd file; none of a plain one.
+    /// Sizes of the parts in a gzip-compressed file; `None` for a plain file.
     #[serde(default)]
     pub in_file: Option<InFile>,
-    /// By what the owner rules divided private anonymous memory; none if nothing is known for the image.
+    /// The baseline with which the owner rules divided private anonymous memory; `None` if there is none for this image.
     #[serde(default)]
     pub baseline: Option<Baseline>,
     /// Sums by sub-zone of the structural rules.
@@ -190,9 +191,9 @@ pub struct Image {
         deserialize_with = "super::zones::deserialize_sub_zones"
     )]
     pub sub_zones: Vec<SubZone>,
-    /// One per line of the listing, in ascending address order.
+    /// Regions, one for each line of the listing, by ascending address.
     pub regions: Vec<Region>,
-    /// Every area header, if it was asked for.
+    /// All area headers, if requested by [`ReadOptions::areas`](crate::ReadOptions::areas).
     #[serde(skip)]
     pub areas: Vec<Area>,
 }

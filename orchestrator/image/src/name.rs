@@ -1,34 +1,34 @@
-//! Names in images: bytes, as the kernel gives them.
+//! Names in images, as byte strings.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, sync::Arc};
 
-/// A path or other name as it stands in an image. The kernel does not promise UTF-8, so the bytes are kept (the listing
-/// prints them unchanged); JSON and messages show what is not UTF-8 as U+FFFD. Cloning shares the bytes.
+/// A path or other name in an image. The kernel does not guarantee UTF-8, so the original bytes are kept. The listing prints them unchanged; JSON
+/// and messages show invalid bytes as U+FFFD. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Name(Arc<[u8]>);
 
 impl Name {
-    /// The text of a fixed-size field: everything before the first NUL, or all of it.
+    /// Creates a name from a fixed-size field: the bytes before the first NUL, or the whole field.
     #[must_use]
     pub fn from_field(field: &[u8]) -> Self {
         Self(Arc::from(until_nul(field)))
     }
 
-    /// The bytes, without NUL.
+    /// Returns the bytes, without NUL.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Is this the empty name of anonymous memory?
+    /// Returns whether the name is empty, as that of anonymous memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// What stands before the first NUL of `field`.
+/// Returns the bytes before the first NUL of `field`.
 pub(super) fn until_nul(field: &[u8]) -> &[u8] {
     &field[..field.iter().position(|&b| b == 0).unwrap_or(field.len())]
 }

@@ -1,5 +1,5 @@
-//! The owner rules: whose memory a region is. DTAPP is what the program owns, LB what libraries own, SHMEM what is really shared, and
-//! stacks and reserves are told apart.
+//! The owner rules classify a region by the owner of its memory: DTAPP belongs to the program, LB to libraries, and SHMEM is memory shared between
+//! processes. Stacks and reserves are separate.
 
 use super::{
     PAGE,
@@ -11,15 +11,15 @@ use super::{
     zones::Sub,
 };
 
-/// Private memory of kernels' and allocators' names, whose shared sisters are shared memory: mapped private it belongs to the process.
+/// Paths that usually denote shared memory. A private mapping of such a path belongs to the process.
 const PRIVATE_IF_NOT_SHARED: [&[u8]; 4] = [
     b"/dev/zero",
     b"/dev/hugepages",
     b"/memfd:",
     b"/anon_hugepage",
 ];
-/// Sets `part` of every region, after the structural rules. Who owns private anonymous memory no region tells: it counts as allocated by the
-/// program here, and [`sum`] divides it by the baseline.
+/// Sets `part` of every region. The structural rules must have been applied before. A region does not show who owns private anonymous memory: here it
+/// counts as allocated by the program, and [`sum`] later moves the libraries' share, the baseline, to the libraries.
 pub(super) fn classify(regions: &mut [Region]) {
     for region in regions {
         region.part = part(region);
@@ -28,7 +28,7 @@ pub(super) fn classify(regions: &mut [Region]) {
 
 fn part(region: &Region) -> Part {
     let name = region.name.as_bytes();
-    // DMTCP takes the name and the shared flag from `/dev/zero (deleted)` and `/SYSV...`, and leaves device and inode
+    // DMTCP removes the name `/dev/zero (deleted)` or `/SYSV...` and the shared flag, but keeps device and inode
     if name.is_empty() && region.had_file && region.is_accessible() {
         return Part::Shared;
     }
@@ -52,7 +52,7 @@ fn part(region: &Region) -> Part {
     }
 }
 
-/// Something in brackets: memory to which a process gave a name (`[anon: glibc: malloc]`), or one of the kernel's own.
+/// Returns the part of a region whose name is in brackets: memory that a process named (`[anon: glibc: malloc]`), or memory of the kernel.
 fn named(name: &[u8]) -> Part {
     let Some(rest) = name.strip_prefix(b"[anon") else {
         return Part::Reserves;
@@ -67,7 +67,8 @@ fn named(name: &[u8]) -> Part {
     }
 }
 
-/// Sums of classified regions, with private anonymous memory divided by the baseline.
+/// Returns the sums over classified regions. Private anonymous memory of the size of the baseline counts as that of libraries; without a baseline,
+/// all of it counts as that of the program.
 pub(super) fn sum(regions: &[Region], baseline: Option<&Baseline>) -> OwnerSums {
     let mut sums = OwnerSums::default();
     for region in regions {
@@ -90,7 +91,7 @@ pub(super) fn sum(regions: &[Region], baseline: Option<&Baseline>) -> OwnerSums 
     sums
 }
 
-/// What is known of the private anonymous memory of the libraries of an image.
+/// Returns the baseline (private anonymous memory of libraries) for an image, if there is one.
 pub(super) fn baseline(regions: &[Region], header: &Header) -> Option<Baseline> {
     let (writer, peers) = match header {
         Header::V4(header) => (Writer::V4, Some(header.num_peers)),
@@ -107,7 +108,7 @@ pub(super) fn baseline(regions: &[Region], header: &Header) -> Option<Baseline> 
     ))
 }
 
-/// The MPI library by the files that are mapped.
+/// Detects the MPI library from the mapped files.
 pub(super) fn flavour(regions: &[Region]) -> MpiFlavour {
     let maps = |prefix: &str| {
         regions.iter().any(|region| {

@@ -1,8 +1,8 @@
-//! Zones by the owner rules, their parts, and the types of their sums.
+//! Zones and parts by the owner rules, and types for their sums.
 
 use serde::{Deserialize, Serialize};
 
-/// Size of `[heap]` at program start, from glibc's first request; before the program's first line the libraries have taken of it.
+/// Size of `[heap]` at program start, bytes: glibc's first request. Libraries use part of it before `main` begins.
 const INITIAL_HEAP: u64 = 132 << 10;
 
 /// A part of an image by the owner rules.
@@ -11,7 +11,7 @@ const INITIAL_HEAP: u64 = 132 << 10;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The program's own binary, and its data that are not in its file.
+    /// The executable, and its static data that are not in its file.
     Static,
     /// `[heap]`.
     Heap,
@@ -20,18 +20,18 @@ pub enum Part {
     Allocated,
     /// Libraries and other mapped files.
     Files,
-    /// Private anonymous memory of libraries: their static data that are not in their files, and what they and DMTCP allocated.
+    /// Private anonymous memory of libraries: static data that are not in their files, and allocations of the libraries and of DMTCP.
     LibraryMemory,
-    /// Memory that is really shared.
+    /// Memory shared between processes.
     Shared,
-    /// The main stack and those of threads.
+    /// The main stack, and the stacks of threads.
     Stacks,
-    /// No access: guards and address space that is kept free. Whatever the kernel maps itself.
+    /// Inaccessible memory: guard pages and reserved address space. Also all mappings of the kernel.
     Reserves,
 }
 
 impl Part {
-    /// All of them, in the order in which they are shown.
+    /// All parts, in the order in which they are shown.
     pub const ALL: [Self; 8] = [
         Self::Static,
         Self::Heap,
@@ -43,7 +43,7 @@ impl Part {
         Self::Reserves,
     ];
 
-    /// As in tables, JSON and records.
+    /// Returns the name for tables, JSON and records.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Part {
 }
 
 impl Part {
-    /// The zone that it is part of.
+    /// Returns the zone that the part belongs to.
     #[must_use]
     pub fn zone(self) -> OwnerZone {
         match self {
@@ -78,19 +78,19 @@ impl Part {
 pub struct OwnerBytes([u64; Part::ALL.len()]);
 
 impl OwnerBytes {
-    /// The bytes of one part.
+    /// Returns the bytes of one part.
     #[must_use]
     pub fn get(&self, part: Part) -> u64 {
         self.0[part as usize]
     }
 
-    /// What the program owns: static data, heap, allocated.
+    /// Returns the bytes of the program's memory: static data, heap, and allocations.
     #[must_use]
     pub fn dtapp(&self) -> u64 {
         self.zone(OwnerZone::Dtapp)
     }
 
-    /// The bytes of one zone.
+    /// Returns the bytes of one zone.
     #[must_use]
     pub fn zone(&self, zone: OwnerZone) -> u64 {
         Part::ALL
@@ -99,7 +99,7 @@ impl OwnerBytes {
             .fold(0, |sum: u64, part| sum.saturating_add(self.get(part)))
     }
 
-    /// All parts together.
+    /// Returns the sum over all parts, bytes.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.0
@@ -107,7 +107,7 @@ impl OwnerBytes {
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// Adds to one part. Saturating: in a damaged image the address ranges may overlap and sum up to anything.
+    /// Adds bytes to a part. The sum saturates: in a damaged image, address ranges may overlap and have any sum.
     pub(super) fn add(&mut self, part: Part, bytes: u64) {
         self.0[part as usize] = self.0[part as usize].saturating_add(bytes);
     }
@@ -118,16 +118,16 @@ impl OwnerBytes {
         }
     }
 
-    /// Moves what the libraries own of private anonymous memory: what is known to be theirs, or as much as the baseline says, whatever is more.
+    /// Moves private anonymous memory from the program to the libraries, until they have at least `baseline` bytes or nothing more can be moved.
     pub(super) fn give_to_libraries(&mut self, baseline: u64) {
         let missing = baseline.saturating_sub(self.get(Part::LibraryMemory));
         let moved = self.take(Part::Allocated, missing, 0);
-        // up to DMTCP 3.1 the heap grows, and the libraries allocate there as well
+        // up to DMTCP 3.1 the heap can grow, and libraries allocate there, too
         let rest = self.take(Part::Heap, missing - moved, INITIAL_HEAP);
         self.add(Part::LibraryMemory, moved + rest);
     }
 
-    /// Takes at most so much from a part, and leaves at least `kept`.
+    /// Removes at most `wanted` bytes from a part, leaving at least `kept`; returns the bytes removed.
     fn take(&mut self, part: Part, wanted: u64, kept: u64) -> u64 {
         let taken = wanted.min(self.get(part).saturating_sub(kept));
         self.0[part as usize] -= taken;
@@ -135,7 +135,7 @@ impl OwnerBytes {
     }
 }
 
-/// [`OwnerBytes`] as in JSON.
+/// JSON form of [`OwnerBytes`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 struct OwnerText {
@@ -213,21 +213,21 @@ impl From<OwnerText> for OwnerBytes {
 /// A zone by the owner rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OwnerZone {
-    /// What the program owns: its static data, its heap, what it allocated.
+    /// Memory of the program: its static data, its heap, its allocations.
     Dtapp,
     /// Mapped files, and the memory that libraries allocated.
     Lb,
-    /// Memory that is really shared.
+    /// Memory shared between processes.
     Shmem,
     /// Stacks and reserves.
     Rest,
 }
 
 impl OwnerZone {
-    /// All of them, in the order in which they are shown.
+    /// All zones, in the order in which they are shown.
     pub const ALL: [Self; 4] = [Self::Dtapp, Self::Lb, Self::Shmem, Self::Rest];
 
-    /// As in tables, JSON and records.
+    /// Returns the name for tables, JSON and records.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -239,21 +239,21 @@ impl OwnerZone {
     }
 }
 
-/// Sums under the owner rules, in bytes.
+/// Sums under the owner rules, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerSums {
-    /// Address ranges, end - start.
+    /// Length of the address ranges, end - start.
     pub r#virtual: OwnerBytes,
-    /// The same without regions of no access.
+    /// Length of the accessible address ranges.
     pub accessible: OwnerBytes,
     /// Data in the image.
     pub stored: OwnerBytes,
-    /// Data, and 4096 for each area header.
+    /// Data in the image, plus 4096 bytes for each area header.
     pub stored_with_headers: OwnerBytes,
 }
 
 impl OwnerSums {
-    /// Adds another image's sums.
+    /// Adds the sums of another image.
     pub(super) fn add_all(&mut self, other: &Self) {
         self.r#virtual.add_all(&other.r#virtual);
         self.accessible.add_all(&other.accessible);

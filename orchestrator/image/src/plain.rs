@@ -1,21 +1,21 @@
-//! A plain image: headers are read where they stand, data is not touched.
+//! Reads a plain image: seeks to the headers and skips the data.
 
 use super::{
     PAGE,
     error::ImageErrorKind,
-    source::{Page, Source},
+    source::{ImageSource, Page},
 };
 use std::{fs::File, os::unix::fs::FileExt};
 
-/// Headers stand one behind the other where no data follows (a parent, its run of zeros): two are read at a time.
+/// Bytes read at once. Two pages, because headers may follow each other without data in between (a parent, then its run of zeros).
 const WINDOW: usize = 2 * PAGE;
-/// Bytes of data that are read at a time, where data are wanted.
+/// Bytes of data read at a time, if the data are needed.
 const PIECE: usize = 256 << 10;
 
 pub(super) struct PlainSource {
     file: File,
     len: u64,
-    /// Next byte to give out; may stand behind `len` by a wrong size, never by arithmetic overflow.
+    /// Offset of the next byte to return. A wrong size in the image may set it beyond `len`, but the addition never overflows.
     at: u64,
     window: Box<[u8; WINDOW]>,
     window_at: u64,
@@ -23,9 +23,9 @@ pub(super) struct PlainSource {
 }
 
 impl PlainSource {
-    /// `len` is the length of the file when it was opened: what is written behind it meanwhile is not looked at.
+    /// Creates a source; `len` is the length of the file when it was opened. Data appended later are ignored.
     pub(super) fn new(file: File, len: u64) -> Self {
-        // Without this the kernel reads ahead of every header, i.e. most of the data. A hint only: its failure is not an error.
+        // Prevents the kernel from reading ahead after every header, that is, most of the data. This is only a hint, so errors are ignored.
         let _ = nix::fcntl::posix_fadvise(
             &file,
             0,
@@ -63,7 +63,7 @@ impl PlainSource {
     }
 }
 
-impl Source for PlainSource {
+impl ImageSource for PlainSource {
     fn page(&mut self) -> Result<Page<'_>, ImageErrorKind> {
         let window_end = self.window_at + self.window_len as u64;
         if self.at < self.window_at || self.at + PAGE as u64 > window_end {

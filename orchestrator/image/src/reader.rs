@@ -1,4 +1,4 @@
-//! From a file to an [`Image`].
+//! Reads a file into an [`Image`].
 
 use super::{
     PAGE,
@@ -13,7 +13,7 @@ use super::{
     owner,
     owner_sums::Part,
     plain::PlainSource,
-    source::Source,
+    source::ImageSource,
     structural, zone_rules,
     zones::{Sub, Zone, Zones},
 };
@@ -23,32 +23,32 @@ use std::{
     path::Path,
 };
 
-/// Number of pages searched for the second signature of a v2 or v3 image. What is before it are names and paths: some kilobytes.
+/// Number of pages searched for the second signature of a v2 or v3 image. Names and paths precede it, usually some kilobytes.
 const MAX_DMTCP_PAGES: u64 = 4096;
-/// Maximum number of regions kept. Linux lets a process map 65,530 by default, and few sites raise that above a million.
+/// Maximum number of regions. Linux allows a process 65,530 mappings by default; few sites raise this limit above a million.
 const MAX_REGIONS: usize = 4 << 20;
-/// Maximum number of bytes of names kept, for the same reason.
+/// Maximum total length of names, bytes, so that a damaged image cannot exhaust memory.
 const MAX_NAME_BYTES: usize = 256 << 20;
 
-/// What to keep beside the regions.
+/// Options for reading an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Keep every area header in [`Image::areas`] (some 100 bytes each).
+    /// Whether to keep every area header in [`Image::areas`] (about 100 bytes each).
     pub areas: bool,
 }
 
 /// Reads an image.
 ///
 /// # Errors
-/// Whatever is wrong with the file: [`ImageErrorKind`].
+/// Any problem with the file, as an [`ImageErrorKind`].
 pub fn read_image(path: &Path) -> Result<Image, ImageError> {
     read_image_with(path, ReadOptions::default())
 }
 
-/// Reads an image, with options.
+/// Reads an image with options.
 ///
 /// # Errors
-/// Whatever is wrong with the file: [`ImageErrorKind`].
+/// Any problem with the file, as an [`ImageErrorKind`].
 pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, ImageError> {
     let ImageFile { file, len, gzip } = open(path)?;
     let mut parser = Parser {
@@ -64,16 +64,16 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
     }
 }
 
-/// The file of an image.
+/// An opened file of an image.
 pub(super) struct ImageFile {
     pub file: File,
-    /// Its length when it was opened, bytes.
+    /// Length of the file when it was opened, bytes.
     pub len: u64,
-    /// Is it gzip'd?
+    /// Whether the file is gzip-compressed.
     pub gzip: bool,
 }
 
-/// Opens a file that may be an image.
+/// Opens a file and detects whether it is gzip-compressed.
 pub(super) fn open(path: &Path) -> Result<ImageFile, ImageError> {
     let whole = |kind| ImageError {
         path: path.to_owned(),
@@ -81,7 +81,7 @@ pub(super) fn open(path: &Path) -> Result<ImageFile, ImageError> {
         gzip: false,
         kind,
     };
-    // Without O_NONBLOCK, opening a FIFO that somebody named like an image would wait for ever.
+    // Without O_NONBLOCK, opening a FIFO that is named like an image would block forever.
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
@@ -105,10 +105,10 @@ pub(super) fn open(path: &Path) -> Result<ImageFile, ImageError> {
     Ok(ImageFile { file, len, gzip })
 }
 
-/// Is the image complete, i.e. does it parse to its end marker and end there? `false` while its writer may still be at it.
+/// Returns whether the image is complete, that is, it parses up to its end marker and ends there. `false` means that it may still be being written.
 ///
 /// # Errors
-/// Errors that waiting does not fix: missing file, not an image, damaged.
+/// An error that waiting does not resolve: the file is missing, not an image, or damaged.
 pub fn is_complete(path: &Path) -> Result<bool, ImageError> {
     match read_image(path) {
         Ok(_) => Ok(true),
@@ -126,17 +126,17 @@ struct Parser {
     options: ReadOptions,
     gzip: bool,
     file_bytes: u64,
-    /// Where the last thing started that was looked at: the place to name in an error.
+    /// Offset of the last item read, for error messages.
     problem_at: Option<u64>,
 }
 
-/// What the second part of the file header says, before the layout of the areas gives it its meaning.
+/// The file header; the words of the second part of a v2 or v3 header are interpreted once the layout of the areas is known.
 enum FileHeader {
     V4(Box<V4Header>),
     V2 { dmtcp_pages: u64, words: [u64; 12] },
 }
 
-/// All areas of an image, and how many bytes they have.
+/// The areas of an image: their layout, number and size.
 struct AllAreas {
     layout: Layout,
     area_headers: u64,
@@ -146,7 +146,7 @@ struct AllAreas {
 }
 
 impl Parser {
-    fn read<S: Source>(&mut self, path: &Path, source: &mut S) -> Result<Image, ImageError> {
+    fn read<S: ImageSource>(&mut self, path: &Path, source: &mut S) -> Result<Image, ImageError> {
         match self.parse(source) {
             Ok(mut image) => {
                 image.path = path.to_owned();
@@ -154,7 +154,7 @@ impl Parser {
             }
             Err(kind) => {
                 let offset = match kind {
-                    // Not the header that was looked at last, but how far the stream was good.
+                    // The end of the readable part of the stream, not the last header read.
                     ImageErrorKind::GzipEndsEarly | ImageErrorKind::GzipCorrupt(_) => {
                         Some(source.offset())
                     }
@@ -170,7 +170,7 @@ impl Parser {
         }
     }
 
-    fn parse<S: Source>(&mut self, source: &mut S) -> Result<Image, ImageErrorKind> {
+    fn parse<S: ImageSource>(&mut self, source: &mut S) -> Result<Image, ImageErrorKind> {
         let file_header = self.file_header(source)?;
         let areas_at = source.offset();
         let known = match file_header {
@@ -253,8 +253,8 @@ impl Parser {
         })
     }
 
-    /// Reads all areas, up to the end marker.
-    fn all_areas<S: Source>(
+    /// Reads all areas up to the end marker.
+    fn all_areas<S: ImageSource>(
         &mut self,
         source: &mut S,
         mut layout: Option<Layout>,
@@ -267,7 +267,7 @@ impl Parser {
             in_file: Vec::new(),
             keep_areas: self.options.areas,
         };
-        // Before a name is seen, what the first header looks like.
+        // The layout guessed from the first header, until a header with a name is read.
         let mut guess = None;
         let (mut area_headers, mut data_bytes) = (0_u64, 0_u64);
         let end_marker_offset = loop {
@@ -289,7 +289,7 @@ impl Parser {
             let raw = RawArea::decode(page, applied)?;
             table.add(at, &raw, area::name_of(page, applied), applied)?;
             area_headers += 1;
-            // Each is at most 2^57 and was found in the file, so that the sum is at most its length.
+            // Each is at most 2^57 and within the file, so their sum is at most its length.
             let data_at = source.file_offset();
             let present = source.skip(raw.data_bytes)?;
             table.add_in_file(source.file_offset() - data_at);
@@ -311,8 +311,11 @@ impl Parser {
         })
     }
 
-    /// Reads everything before the first area header.
-    fn file_header<S: Source>(&mut self, source: &mut S) -> Result<FileHeader, ImageErrorKind> {
+    /// Reads everything up to the first area header.
+    fn file_header<S: ImageSource>(
+        &mut self,
+        source: &mut S,
+    ) -> Result<FileHeader, ImageErrorKind> {
         self.problem_at = Some(source.offset());
         let page = match source.page()? {
             super::source::Page::Full(page) => page,
@@ -333,7 +336,7 @@ impl Parser {
                     found: printable(page),
                 });
             }
-            // Compared as read: what stands behind the strings may differ.
+            // Compares the decoded fields: bytes after the end of a string may differ.
             if V4Header::decode(page) != first {
                 return Err(ImageErrorKind::HeaderCopiesDiffer);
             }
@@ -368,12 +371,12 @@ impl Parser {
     }
 }
 
-/// Where page number `pages` starts.
+/// Returns the offset of a page, given its number.
 fn source_offset_of(pages: u64) -> u64 {
     pages * PAGE as u64
 }
 
-/// A file of less than a page: the start of an image, or something else altogether.
+/// Returns the error for a file shorter than a page: a truncated image, or another file.
 fn cut_first_page(part: &[u8]) -> ImageErrorKind {
     let known = part.len().min(header::MAGIC.len());
     if part[..known] == header::MAGIC[..known] {
@@ -389,14 +392,14 @@ fn cut_first_page(part: &[u8]) -> ImageErrorKind {
     }
 }
 
-/// Regions as they are found.
+/// The regions read so far.
 struct Table {
     areas: Vec<Area>,
     regions: Vec<Region>,
-    /// Is the last region a parent that children may still follow?
+    /// Whether the last region is a parent that may have further children.
     parent_open: bool,
     name_bytes: usize,
-    /// Of each region what its data take of the file, bytes.
+    /// For each region, the number of bytes of its data in the compressed file.
     in_file: Vec<f64>,
     keep_areas: bool,
 }
@@ -454,7 +457,7 @@ impl Table {
         Ok(())
     }
 
-    /// Adds to what the data of the last region take of the file.
+    /// Adds bytes to the compressed size of the last region's data.
     fn add_in_file(&mut self, bytes: f64) {
         self.in_file.resize(self.regions.len(), 0.0);
         if let Some(last) = self.in_file.last_mut() {
@@ -462,7 +465,8 @@ impl Table {
         }
     }
 
-    /// A name, shared with the region before where it is the same: a library is mapped in five pieces, a heap in many runs.
+    /// Returns a name; shares its memory with the previous region's name if both are equal, as with the segments of a library or the runs of a
+    /// heap.
     fn share(&mut self, name: &[u8]) -> Name {
         if name.is_empty() {
             return Name::default();

@@ -1,39 +1,39 @@
-//! What the parser reads from: pages and gaps of an uncompressed image, wherever it comes from.
+//! Input of the parser: reads or skips pages of an uncompressed image, independent of how it is stored.
 
 use super::{PAGE, error::ImageErrorKind};
 
-/// An uncompressed image, read once from front to back.
-pub(super) trait Source {
-    /// The next page. Shorter than [`PAGE`] only at the end of the image, empty behind it.
+/// An uncompressed image, read once from the beginning.
+pub(super) trait ImageSource {
+    /// Returns the next page. It is shorter than [`PAGE`] only at the end of the image, and empty after it.
     fn page(&mut self) -> Result<Page<'_>, ImageErrorKind>;
 
-    /// Passes over `bytes` bytes; gives back how many there were, which is less only at the end of the image.
+    /// Skips `bytes` bytes. Returns the number skipped, which is less only at the end of the image.
     fn skip(&mut self, bytes: u64) -> Result<u64, ImageErrorKind>;
 
-    /// Hands on `bytes` bytes, in pieces; gives back how many there were, which is less only at the end of the image.
+    /// Calls `to` with the next `bytes` bytes, in pieces. Returns their number, which is less only at the end of the image.
     fn pass(&mut self, bytes: u64, to: &mut dyn FnMut(&[u8])) -> Result<u64, ImageErrorKind>;
 
-    /// Where the next page starts in the uncompressed image.
+    /// Returns the offset of the next page in the uncompressed image.
     fn offset(&self) -> u64;
 
-    /// Bytes of the file that it took to come here. Of a compressed file this is known after each piece that was inflated at once, and in between
-    /// taken to grow evenly.
+    /// Returns the number of bytes of the file read so far. In a compressed file the number is known only after each decompressed piece, and is
+    /// interpolated linearly within it.
     fn file_offset(&self) -> f64;
 
-    /// Makes sure that nothing follows; gives back the length of the uncompressed image.
+    /// Checks that the image has ended. Returns the length of the uncompressed image, bytes.
     fn finish(&mut self) -> Result<u64, ImageErrorKind>;
 }
 
-/// A page, or what there is of it at the end.
+/// A page; incomplete if the image ends within it.
 pub(super) enum Page<'a> {
-    /// All of it.
+    /// A complete page.
     Full(&'a [u8; PAGE]),
-    /// The image ends within it.
+    /// The remaining bytes of an image that ends within the page.
     Cut(&'a [u8]),
 }
 
 impl<'a> Page<'a> {
-    /// A page from a slice of at most [`PAGE`] bytes.
+    /// Creates a page from at most [`PAGE`] bytes.
     pub(super) fn from_slice(slice: &'a [u8]) -> Self {
         match slice.try_into() {
             Ok(full) => Self::Full(full),
@@ -41,7 +41,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The page, or an error that says what it should have been.
+    /// Returns the complete page; otherwise an error that says what was expected.
     pub(super) fn full(self, expected: &'static str) -> Result<&'a [u8; PAGE], ImageErrorKind> {
         match self {
             Self::Full(page) => Ok(page),

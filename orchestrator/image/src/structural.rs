@@ -1,4 +1,4 @@
-//! The structural rules: what a region is, by its name, its flags and its neighbours.
+//! The structural rules determine the kind of a region from its name, flags and neighbours.
 
 use super::{
     area::PROT_WRITE,
@@ -8,21 +8,21 @@ use super::{
     zones::Sub,
 };
 
-/// Size and alignment of the pieces that malloc's arenas consist of.
+/// Size and alignment of the pieces of malloc's arenas, bytes.
 const ARENA: u64 = 64 << 20;
-/// Default size of a thread's stack.
+/// Default size of a thread's stack, bytes.
 const THREAD_STACK: u64 = 8 << 20;
-/// Maximum size of the anonymous memory behind a library that counts as its static data.
+/// Maximum size of anonymous memory after a library that counts as the library's static data, bytes.
 const MAX_LIB_BSS: u64 = 1 << 20;
 
-/// A region as the process had it: the lines of the listing that layouts A and B split it into, taken together.
+/// A region as it was in the process: all lines of the listing into which layouts A and B split it.
 struct Whole {
     lines: std::ops::Range<usize>,
     start: u64,
     end: u64,
 }
 
-/// Sets `zone` and `sub` of every region. The first rule that fits decides.
+/// Sets `zone` and `sub` of every region. The first matching rule decides.
 pub(super) fn classify(regions: &mut [Region], header: &Header) {
     let wholes = wholes(regions);
     let exe = match header {
@@ -91,7 +91,7 @@ pub(super) fn classify(regions: &mut [Region], header: &Header) {
     }
 }
 
-/// The part of an arena in use: the rest, up to the full size, follows without access.
+/// Returns whether a region is the used part of a malloc arena: the unused rest, up to the full size, follows without access permissions.
 fn starts_arena(whole: &Whole, next: Option<&Whole>, regions: &[Region]) -> bool {
     whole.start.is_multiple_of(ARENA)
         && next.is_some_and(|n| {
@@ -103,7 +103,7 @@ fn starts_arena(whole: &Whole, next: Option<&Whole>, regions: &[Region]) -> bool
         })
 }
 
-/// Joins the runs of a region: one follows the other, and all name the same end of the whole.
+/// Joins adjacent runs that belong to the same region.
 fn wholes(regions: &[Region]) -> Vec<Whole> {
     let mut wholes: Vec<Whole> = Vec::with_capacity(regions.len());
     for (i, region) in regions.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! All images below a directory: of a campaign, of a file system. Links are not followed, so that nothing is counted twice; depth and number
-//! are limited, and of each image only its sums are kept.
+//! Reads all images below a directory, such as a campaign or a file system. Links are not followed, so that nothing is counted twice. Depth and
+//! number are limited, and only the sums of each image are kept.
 
 use super::{
     baseline::MpiFlavour,
@@ -19,67 +19,68 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How far below the directory images are looked for: in a campaign they lie in `work/RUN/ckpt`, with the "unique-ckpt" plugin one level lower.
+/// Maximum depth of the search. In a campaign, images are in `work/RUN/ckpt`, or one level lower with the "unique-ckpt" plugin.
 const DEPTH: u32 = 8;
-/// Most directories that are listed.
-const MOST_DIRECTORIES: usize = 200_000;
-/// Most images that are read.
-const MOST_IMAGES: usize = 100_000;
+/// Maximum number of directories that are listed.
+const MAX_DIRECTORIES: usize = 200_000;
+/// Maximum number of images that are read.
+const MAX_IMAGES: usize = 100_000;
 
 /// An image of a tree, without its regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeImage {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the process is.
+    /// The role of the process.
     pub role: Role,
     /// Name of the program: from the header (v4) or the file name (v2, v3).
     pub program: String,
-    /// Virtual pid: from the header (v4) or the file name; `None` if neither says it.
+    /// Virtual pid: from the header (v4) or the file name; `None` if neither has it.
     pub vpid: Option<i32>,
-    /// Digest of the host, likewise.
+    /// Digest of the host: from the header (v4) or the file name; `None` if neither has it.
     pub hostid: Option<u64>,
-    /// The root process of its computation, and how many processes that has, launchers included: from the header (v4).
+    /// The root process of its computation, and the number of processes in the computation, including launchers. From the header (v4); otherwise
+    /// `None`.
     pub computation: Option<(UniquePid, u32)>,
-    /// Version of DMTCP, as far as the format tells: `4`, `3.2`, `3.0`, `2.6`, `2.4`.
+    /// Version of DMTCP that the format indicates: `4`, `3.2`, `3.0`, `2.6`, `2.4`.
     pub dmtcp: &'static str,
-    /// The MPI library, by the files that are mapped.
+    /// The MPI library, detected from the mapped files.
     pub library: MpiFlavour,
-    /// Whether the owner rules know what the libraries own of private anonymous memory.
+    /// Whether there is a baseline for the libraries' private anonymous memory in this image.
     pub has_baseline: bool,
-    /// Whether the file is compressed.
+    /// Whether the file is gzip-compressed.
     pub gzip: bool,
-    /// Area headers.
+    /// Number of area headers.
     pub area_headers: u64,
     /// Length of the file, bytes.
     pub file_bytes: u64,
-    /// Length when inflated, bytes.
+    /// Length of the uncompressed image, bytes.
     pub uncompressed_bytes: u64,
-    /// Data, bytes.
+    /// Length of the data, without headers, bytes.
     pub data_bytes: u64,
     /// Sums by zone.
     pub zones: Zones,
 }
 
-/// Saved files beside the images of a tree.
+/// A directory of files that DMTCP saved next to an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFiles {
     /// The `_files` directory.
     pub path: PathBuf,
-    /// Files in it.
+    /// Number of files in it.
     pub files: u64,
-    /// Their length, bytes.
+    /// Total length of the files, bytes.
     pub bytes: u64,
 }
 
-/// A file that has the name of an image, and is not in the sums of zones.
+/// A file that is named like an image but cannot be read. It is not in the sums of zones.
 #[derive(Debug)]
 pub struct UnreadImage {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// By the file name.
+    /// Role of the process, inferred from the file name.
     pub role: Role,
-    /// Its length, bytes.
+    /// Length of the file, bytes.
     pub file_bytes: u64,
     /// Why it cannot be read.
     pub error: ImageError,
@@ -90,30 +91,30 @@ pub struct UnreadImage {
 pub struct ImageTree {
     /// The directory.
     pub path: PathBuf,
-    /// Images, by path.
+    /// Images that were read, by path.
     pub images: Vec<TreeImage>,
     /// Images that cannot be read, by path.
     pub broken: Vec<UnreadImage>,
-    /// Images that are still being written, by path, with their length in bytes: not in the sums.
+    /// Images that are still being written, by path, with their lengths in bytes. They are not in the sums.
     pub temporary: Vec<(PathBuf, u64)>,
     /// Directories of saved files, by path.
     pub saved: Vec<SavedFiles>,
-    /// Directories whose names are those of images, by path: looked into, but no images themselves.
+    /// Directories that are named like images, by path. They are searched, too.
     pub named_like_images: Vec<PathBuf>,
     /// Directories that cannot be listed.
     pub unlisted: Vec<ImageError>,
-    /// The limit at which the search ended, if it did.
+    /// The limit at which the search ended; `None` if it was complete.
     pub ended_at: Option<TreeLimit>,
 }
 
 /// A limit of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeLimit {
-    /// Levels below the directory.
+    /// Maximum number of levels below the directory.
     Depth(u32),
-    /// Directories.
+    /// Maximum number of directories.
     Directories(usize),
-    /// Images.
+    /// Maximum number of images.
     Images(usize),
 }
 
@@ -138,17 +139,17 @@ struct Limits {
     images: usize,
 }
 
-/// What the search found, before an image is read.
+/// Results of the search, before images are read.
 #[derive(Default)]
-struct Found {
+struct FoundEntries {
     tree: ImageTree,
     candidates: Vec<(PathBuf, u64)>,
 }
 
-/// Reads all images below a directory, one for each core at a time. `progress` is told how many of how many are read; several threads do so.
+/// Reads all images below a directory, one per core at a time. `progress` receives the number of images read and their total, from several threads.
 ///
 /// # Errors
-/// When the directory itself cannot be listed.
+/// The directory itself cannot be listed.
 pub fn read_tree(
     path: &Path,
     progress: &(dyn Fn(usize, usize) + Sync),
@@ -157,8 +158,8 @@ pub fn read_tree(
         path,
         Limits {
             depth: DEPTH,
-            directories: MOST_DIRECTORIES,
-            images: MOST_IMAGES,
+            directories: MAX_DIRECTORIES,
+            images: MAX_IMAGES,
         },
         progress,
     )
@@ -169,11 +170,11 @@ fn read_within(
     limits: Limits,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<ImageTree, ImageError> {
-    let Found {
+    let FoundEntries {
         mut tree,
         mut candidates,
     } = search(path, limits)?;
-    // the largest first, so that no thread starts a long one when the others are done
+    // largest images first, so that no thread starts a long one when the others have finished
     candidates.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let paths: Vec<PathBuf> = candidates.iter().map(|(path, _)| path.clone()).collect();
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -200,28 +201,28 @@ fn read_within(
     Ok(tree)
 }
 
-/// The images below a directory, by path, before they are read.
+/// The images found below a directory, not read yet.
 #[derive(Debug)]
 pub struct FoundImages {
-    /// Their paths.
+    /// Paths of the images, sorted.
     pub files: Vec<PathBuf>,
-    /// Directories named like images.
+    /// Directories that are named like images.
     pub named_like_images: Vec<PathBuf>,
     /// Directories that cannot be listed.
     pub unlisted: Vec<ImageError>,
 }
 
-/// Looks for images in a directory and below.
+/// Finds images in a directory and below it.
 ///
 /// # Errors
-/// When the directory itself cannot be listed.
+/// The directory itself cannot be listed.
 pub fn find_images(path: &Path) -> Result<FoundImages, ImageError> {
-    let Found { tree, candidates } = search(
+    let FoundEntries { tree, candidates } = search(
         path,
         Limits {
             depth: DEPTH,
-            directories: MOST_DIRECTORIES,
-            images: MOST_IMAGES,
+            directories: MAX_DIRECTORIES,
+            images: MAX_IMAGES,
         },
     )?;
     let mut files: Vec<PathBuf> = candidates.into_iter().map(|(path, _)| path).collect();
@@ -240,7 +241,7 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// What is kept of an image.
+/// Reduces an image to its sums.
 fn sums(image: Image) -> TreeImage {
     let by_name = || ImageName::parse(file_name(&image.path).trim_end_matches(".gz"));
     let (program, vpid, hostid, computation, dmtcp) = match &image.header {
@@ -286,9 +287,9 @@ fn sums(image: Image) -> TreeImage {
     }
 }
 
-/// Lists the tree, level by level.
-fn search(path: &Path, limits: Limits) -> Result<Found, ImageError> {
-    let mut found = Found {
+/// Searches the tree, level by level.
+fn search(path: &Path, limits: Limits) -> Result<FoundEntries, ImageError> {
+    let mut found = FoundEntries {
         tree: ImageTree {
             path: path.to_owned(),
             ..ImageTree::default()
@@ -329,13 +330,17 @@ fn search(path: &Path, limits: Limits) -> Result<Found, ImageError> {
     Ok(found)
 }
 
-/// Lists one directory; its directories are added to `below`.
-fn list(directory: &Path, found: &mut Found, below: &mut Vec<PathBuf>) -> Result<(), ImageError> {
+/// Lists one directory, and adds its subdirectories to `below`.
+fn list(
+    directory: &Path,
+    found: &mut FoundEntries,
+    below: &mut Vec<PathBuf>,
+) -> Result<(), ImageError> {
     for entry in fs::read_dir(directory).map_err(|error| ImageError::io(directory, error))? {
         let entry = entry.map_err(|error| ImageError::io(directory, error))?;
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        // of the entry itself: a link is neither a file nor a directory
+        // the kind of the entry itself; a link is neither a file nor a directory
         let Ok(kind) = entry.file_type() else {
             continue;
         };
@@ -362,7 +367,7 @@ fn list(directory: &Path, found: &mut Found, below: &mut Vec<PathBuf>) -> Result
                 }
             }
         } else if kind.is_file() && is_named {
-            // gone since it was listed: it is being replaced, or removed
+            // removed or replaced since it was listed
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };

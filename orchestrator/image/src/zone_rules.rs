@@ -1,11 +1,11 @@
-//! The literal rule, and the sums of classified regions by zone and by sub-zone.
+//! The literal rule, which classifies by the order of the listing alone, and sums of classified regions by zone and sub-zone.
 
 use super::{
     model::Region,
     zones::{RuleSums, SubZone, Zone, Zones},
 };
 
-/// Paths of shared memory.
+/// Path prefixes of shared memory.
 const SHARED_PATHS: [&[u8]; 6] = [
     b"/dev/shm/",
     b"/SYSV",
@@ -15,7 +15,7 @@ const SHARED_PATHS: [&[u8]; 6] = [
     b"/memfd:",
 ];
 
-/// Shared flag, or a path of shared memory.
+/// Returns whether the region has the shared flag or a path of shared memory.
 pub(super) fn is_shared_memory(region: &Region) -> bool {
     region.flags & super::area::MAP_SHARED != 0
         || SHARED_PATHS
@@ -23,13 +23,13 @@ pub(super) fn is_shared_memory(region: &Region) -> bool {
             .any(|prefix| region.name.as_bytes().starts_with(prefix))
 }
 
-/// A file, as opposed to `[heap]` and the like.
+/// Returns whether the name is a file path, in contrast to names such as `[heap]`.
 pub(super) fn is_path(region: &Region) -> bool {
     region.name.as_bytes().starts_with(b"/")
 }
 
-/// The literal rule. Where there is no `[heap]`, no line ends the application's data: all of it is DTAPP. Where the heap has
-/// several lines (runs, in layouts A and B), the last one counts.
+/// Applies the literal rule: everything up to `[heap]` is application data. Without `[heap]`, everything is. If the heap has several lines (runs,
+/// in layouts A and B), the last line counts.
 pub(super) fn classify_literal(regions: &mut [Region]) {
     let data_ends = regions
         .iter()
@@ -56,7 +56,7 @@ fn add_region(sums: &mut RuleSums, zone: Zone, region: &Region) {
         .add(zone, region.stored + region.headers * super::PAGE as u64);
 }
 
-/// Sums by zone of classified regions.
+/// Returns the sums by zone over classified regions.
 pub(super) fn sum(regions: &[Region]) -> Zones {
     let mut zones = Zones::default();
     for region in regions {
@@ -66,7 +66,7 @@ pub(super) fn sum(regions: &[Region]) -> Zones {
     zones
 }
 
-/// Sums by sub-zone of classified regions, in the order of their first region.
+/// Returns the sums by sub-zone over classified regions, in the order in which the sub-zones first occur.
 pub(super) fn sub_zones(regions: &[Region]) -> Vec<SubZone> {
     let mut sums: Vec<SubZone> = Vec::new();
     for region in regions {

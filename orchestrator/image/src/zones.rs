@@ -16,10 +16,10 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// All of them, in the order in which they are shown.
+    /// All zones, in the order in which they are shown.
     pub const ALL: [Self; 3] = [Self::Dtapp, Self::Lb, Self::Shmem];
 
-    /// As in tables and JSON.
+    /// Returns the name for tables and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,41 +30,41 @@ impl Zone {
     }
 }
 
-/// A part of a zone, by the structural rules.
+/// A sub-zone: part of a zone, by the structural rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sub {
     /// The executable.
     Exe,
-    /// Static data of the executable that is not in its file.
+    /// Static data of the executable that are not in its file.
     Bss,
-    /// Up to the program break.
+    /// The heap, up to the program break.
     Heap,
     /// Libraries and other mapped files.
     File,
     /// The main stack.
     Stack,
-    /// Shared mappings and files of shared memory.
+    /// Shared mappings, and files of shared memory.
     Shared,
-    /// Something in brackets that no rule knows.
+    /// A region with a name in brackets to which no other rule applies.
     Other,
-    /// Address space kept free behind a heap or an arena; no data.
+    /// Reserved address space after a heap or an arena; no data.
     Reserve,
-    /// No access: guards, and shared file mappings that DMTCP took out.
+    /// Inaccessible memory: guard pages, and shared file mappings that DMTCP removed.
     #[serde(rename = "noaccess")]
     NoAccess,
     /// A malloc arena of a thread.
     Arena,
-    /// Static data of a library that is not in its file.
+    /// Static data of a library that are not in its file.
     LibBss,
     /// The stack of a thread.
     ThreadStack,
-    /// Any other anonymous memory, large allocations above all.
+    /// Other anonymous memory, mostly large allocations.
     Anon,
 }
 
 impl Sub {
-    /// All of them.
+    /// All sub-zones.
     pub const ALL: [Self; 13] = [
         Self::Exe,
         Self::Bss,
@@ -81,7 +81,7 @@ impl Sub {
         Self::Anon,
     ];
 
-    /// The zone that it is part of.
+    /// Returns the zone that the sub-zone belongs to.
     #[must_use]
     pub fn zone(self) -> Zone {
         match self {
@@ -99,7 +99,7 @@ impl Sub {
         }
     }
 
-    /// As in tables and JSON.
+    /// Returns the name for tables and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl Sub {
     }
 }
 
-/// Bytes of each zone.
+/// Bytes in each zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub struct ZoneBytes {
@@ -133,7 +133,7 @@ pub struct ZoneBytes {
 }
 
 impl ZoneBytes {
-    /// The bytes of one zone.
+    /// Returns the bytes of one zone.
     #[must_use]
     pub fn get(&self, zone: Zone) -> u64 {
         match zone {
@@ -143,7 +143,7 @@ impl ZoneBytes {
         }
     }
 
-    /// All zones together.
+    /// Returns the sum over all zones, bytes.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.dtapp
@@ -151,7 +151,7 @@ impl ZoneBytes {
             .saturating_add(self.shmem)
     }
 
-    /// Adds to one zone. Saturating: in a damaged image the address ranges may overlap and sum up to anything.
+    /// Adds bytes to a zone. The sum saturates: in a damaged image, address ranges may overlap and have any sum.
     pub(super) fn add(&mut self, zone: Zone, bytes: u64) {
         let sum = match zone {
             Zone::Dtapp => &mut self.dtapp,
@@ -161,7 +161,7 @@ impl ZoneBytes {
         *sum = sum.saturating_add(bytes);
     }
 
-    /// Adds another image's bytes.
+    /// Adds the bytes of another image.
     pub(super) fn add_all(&mut self, other: &Self) {
         for zone in Zone::ALL {
             self.add(zone, other.get(zone));
@@ -169,21 +169,21 @@ impl ZoneBytes {
     }
 }
 
-/// Sums by zone under one rule set, in bytes.
+/// Sums by zone under one rule set, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleSums {
-    /// Address ranges, end - start.
+    /// Length of the address ranges, end - start.
     pub r#virtual: ZoneBytes,
-    /// The same without regions of no access.
+    /// Length of the accessible address ranges.
     pub accessible: ZoneBytes,
     /// Data in the image.
     pub stored: ZoneBytes,
-    /// Data, and 4096 for each area header.
+    /// Data in the image, plus 4096 bytes for each area header.
     pub stored_with_headers: ZoneBytes,
 }
 
 impl RuleSums {
-    /// Adds another image's sums.
+    /// Adds the sums of another image.
     pub(super) fn add_all(&mut self, other: &Self) {
         self.r#virtual.add_all(&other.r#virtual);
         self.accessible.add_all(&other.accessible);
@@ -192,20 +192,20 @@ impl RuleSums {
     }
 }
 
-/// Sums by zone under all rule sets.
+/// Sums by zone, under all rule sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
-    /// By the order of the listing alone: everything up to `[heap]` is application data.
+    /// Literal rule: everything up to `[heap]` in the listing is application data.
     pub literal: RuleSums,
-    /// By the kind of each region.
+    /// Structural rules: by the kind of each region.
     pub structural: RuleSums,
-    /// By whose the memory is. Empty where an earlier version of cvc read the image.
+    /// Owner rules: by the owner of the memory. Empty if an earlier version of cvc read the image.
     #[serde(default)]
     pub owner: OwnerSums,
 }
 
 impl Zones {
-    /// Adds another image's sums.
+    /// Adds the sums of another image.
     pub fn add_all(&mut self, other: &Self) {
         self.literal.add_all(&other.literal);
         self.structural.add_all(&other.structural);
@@ -216,25 +216,25 @@ impl Zones {
 /// Sums of a sub-zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SubZone {
-    /// Its zone.
+    /// The zone that it belongs to.
     #[serde(skip)]
     pub zone: Zone,
-    /// Which it is.
+    /// The sub-zone.
     #[serde(skip)]
     pub sub: Sub,
-    /// Lines of the listing.
+    /// Number of lines of the listing.
     pub n: u64,
-    /// Address ranges in bytes.
+    /// Length of the address ranges, bytes.
     pub r#virtual: u64,
-    /// The same without regions of no access.
+    /// Length of the accessible address ranges, bytes.
     pub accessible: u64,
-    /// Data in bytes.
+    /// Length of the stored data, bytes.
     pub stored: u64,
-    /// Area headers.
+    /// Number of area headers.
     pub headers: u64,
 }
 
-/// As an object with keys such as `DTAPP/heap`.
+/// Serialises sub-zones as an object with keys such as `DTAPP/heap`.
 pub(super) fn serialize_sub_zones<S: Serializer>(
     sums: &[SubZone],
     serializer: S,
@@ -249,7 +249,7 @@ pub(super) fn serialize_sub_zones<S: Serializer>(
     map.end()
 }
 
-/// The numbers of a sub-zone, whose names stand in its key.
+/// The numbers of a sub-zone; its names are in the key.
 #[derive(Deserialize)]
 struct SubZoneSums {
     n: u64,
@@ -259,7 +259,7 @@ struct SubZoneSums {
     headers: u64,
 }
 
-/// What [`serialize_sub_zones`] writes, in the same order.
+/// Deserialises the form that [`serialize_sub_zones`] writes.
 pub(super) fn deserialize_sub_zones<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<SubZone>, D::Error> {

@@ -1,5 +1,4 @@
-//! The directory of a campaign with imported runs: a plan, a journal and sealed runs, as if cvc had made them, so that everything that reads
-//! campaigns reads it.
+//! Writes imported runs as the directory of a campaign: a plan, a journal and sealed runs in the usual format, which all commands can read.
 
 use crate::{error::ImportError, run::ImportedRun};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -19,28 +18,28 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use std::{collections::BTreeMap, fs};
 
-/// A campaign that was imported.
+/// An imported campaign.
 #[derive(Debug)]
 pub struct Imported {
-    /// Its directory.
+    /// Directory of the campaign.
     pub dir: Utf8PathBuf,
-    /// Number of its points.
+    /// Number of points.
     pub points: usize,
-    /// Number of its runs.
+    /// Number of runs.
     pub runs: usize,
 }
 
-/// What the names of unfinished imports begin with.
+/// Prefix of the names of temporary directories.
 const TEMPORARY: &str = "import";
 
-/// Marks the directory of an imported campaign, and says where it is from.
+/// Name of the file that marks an imported campaign, and records its origin.
 const MARK: &str = "import.json";
 
-/// Writes a campaign with these runs, which `from` had. It appears whole or not at all. With `replace` it takes the place of an earlier import;
-/// of no other campaign.
+/// Writes a campaign with these runs, imported from `from`. The directory appears complete or not at all. With `replace`, it replaces an earlier
+/// import, but no other campaign.
 ///
 /// # Errors
-/// When the name is none, a campaign has it, or files cannot be written.
+/// The name is invalid or in use, or files cannot be written.
 pub fn write_campaign(
     campaigns: &Utf8Path,
     name: &str,
@@ -58,7 +57,7 @@ pub fn write_campaign(
     let dir = campaigns.join(name);
     let old = campaigns.join(format!(".replaced-{name}"));
     if !dir.exists() && old.join(MARK).is_file() {
-        // a command was killed between its two renames
+        // an earlier command was killed between the two renames
         fs::rename(&old, &dir).map_err(StoreError::io("rename to", &dir))?;
     }
     let is_replaced = replace && dir.join(MARK).is_file();
@@ -81,7 +80,7 @@ pub fn write_campaign(
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&root, mode).map_err(StoreError::io("set the permissions of", &root))?;
     if is_replaced && exchange(root.as_std_path(), dir.as_std_path()).is_ok() {
-        // the directory that goes away has the earlier import now
+        // the temporary directory, which is removed here, now contains the earlier import
         made.close().map_err(StoreError::io("remove", &root))?;
     } else {
         if is_replaced {
@@ -89,7 +88,7 @@ pub fn write_campaign(
             fs::rename(&dir, &old).map_err(StoreError::io("rename to", &old))?;
         }
         fs::rename(&root, &dir).map_err(StoreError::io("rename to", &dir))?;
-        // it has another name now
+        // fails because the directory was renamed
         let _ = made.keep();
         remove_all(&old)?;
     }
@@ -100,12 +99,12 @@ pub fn write_campaign(
     })
 }
 
-/// The plan of the runs, and the run behind each of its lines. Runs of equal points are its repeats, in their order.
+/// Returns the plan, and for each planned run the imported run. Runs with equal points are repeats, in the order of the file.
 fn planned<'r>(name: &str, runs: &'r [ImportedRun]) -> (Plan, Vec<&'r ImportedRun>) {
     let mut points: IndexMap<PointId, (&Point, u32)> = IndexMap::new();
     let (mut planned, mut of_runs) = (Vec::new(), Vec::new());
     for run in runs {
-        // writing to memory does not fail
+        // serialisation into memory does not fail
         let id = PointId::of(&serde_json::to_vec(&run.point).unwrap_or_default());
         let (_, repeats) = points.entry(id.clone()).or_insert((&run.point, 0));
         *repeats += 1;
@@ -127,6 +126,7 @@ fn planned<'r>(name: &str, runs: &'r [ImportedRun]) -> (Plan, Vec<&'r ImportedRu
                 id,
                 point: point.clone(),
                 baseline: false,
+                expected_failure: None,
             })
             .collect(),
         runs: planned,
@@ -162,7 +162,7 @@ fn write(dir: &CampaignDir, plan: &Plan, runs: &[&ImportedRun]) -> Result<(), Im
     Ok(())
 }
 
-/// Writes the directory of a run, sealed.
+/// Writes the directory of a run, and seals it.
 fn write_run(dir: &CampaignDir, id: &RunId, run: &ImportedRun) -> Result<OutcomeFile, ImportError> {
     let place = dir.run(id);
     fs::create_dir_all(&place).map_err(StoreError::io("create", &place))?;
@@ -199,6 +199,7 @@ fn write_run(dir: &CampaignDir, id: &RunId, run: &ImportedRun) -> Result<Outcome
         records: Some(blake3::hash(&records).to_hex().to_string()),
         wall_s: 0.0,
         manifest: Some(write_manifest(&place, &[OUTCOME])?),
+        kept: None,
     };
     let path = place.join(OUTCOME);
     fs::write(&path, json(&file, &path)?).map_err(StoreError::io("write", &path))?;

@@ -1,43 +1,43 @@
-//! The file that says what the columns of CSV tables are.
+//! The TOML file that describes the columns of CSV tables.
 
 use crate::{
     error::ImportError,
-    run::{ReadFile, ReadOptions},
+    run::{ImportOptions, ReadFile},
     table,
     table_description::TableDescription,
 };
 use camino::Utf8Path;
-use cvc_core::source::Source;
+use cvc_core::source::SourceText;
 use indexmap::IndexMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// The only version of the file.
+/// Version of the file format.
 const SCHEMA: u32 = 1;
 
-/// A description of tables.
+/// A description of one or several tables.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
     schema: Spanned<u32>,
     /// Name of the campaign.
     name: String,
-    /// Where the numbers are from, in words.
+    /// Where the numbers come from, as text.
     #[serde(default)]
     source: Option<String>,
-    /// Levels of factors that hold for all tables.
+    /// Levels of factors that apply to all tables.
     #[serde(default)]
     factors: IndexMap<String, Spanned<String>>,
-    /// Facts of all runs.
+    /// Facts about all runs.
     #[serde(default)]
     facts: BTreeMap<String, String>,
     #[serde(rename = "table")]
     tables: Vec<TableDescription>,
 }
 
-pub(crate) fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportError> {
-    let source = Source::read(file.as_std_path())?;
+pub(crate) fn read(file: &Utf8Path, options: &ImportOptions) -> Result<ReadFile, ImportError> {
+    let source = SourceText::read(file.as_std_path())?;
     let parsed = source.parse().map_err(|mut errors| errors.swap_remove(0))?;
     let whole = Spanned::new(0..source.text.len(), toml::de::DeValue::Table(parsed));
     let description: Description = source.decode(&whole)?;

@@ -1,25 +1,25 @@
-//! Runs of other programs' results while they are read, and what would be lost of them.
+//! Collects runs while results of other programs are read, and lists data that cannot be imported.
 
 use crate::{
     error::ImportError,
     run::{ImportedRun, ImportedValue, is_factor, point_of, value_in},
 };
-use cvc_core::{record::Unit, source::Source};
+use cvc_core::{record::Unit, source::SourceText};
 use indexmap::IndexMap;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Runs of a file while it is read.
+/// The runs of a file found so far.
 pub(crate) struct Found<'s> {
-    pub source: &'s Source,
+    pub source: &'s SourceText,
     pub runs: Vec<ImportedRun>,
-    /// What was made of things, with their number.
+    /// Remarks about the import, each with its number of occurrences.
     pub remarks: IndexMap<(&'static str, String), usize>,
-    /// What would be lost.
+    /// Data that cannot be imported, with the reason and the number of occurrences.
     pub left_out: IndexMap<(&'static str, String), usize>,
 }
 
-/// A run while it is read.
+/// A run that is being read.
 #[derive(Default)]
 pub(crate) struct Draft {
     levels: IndexMap<String, String>,
@@ -28,7 +28,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Sets a factor that every point has.
+    /// Sets the level of a built-in factor.
     pub(crate) fn set(&mut self, factor: &str, level: impl Into<String>) {
         let level = level.into();
         if !level.is_empty() {
@@ -36,7 +36,7 @@ impl Draft {
         }
     }
 
-    /// Sets a free factor. One that is called like a factor of every point gets another name.
+    /// Sets the level of a free factor. A factor with the name of a built-in one is renamed.
     pub(crate) fn set_free(&mut self, name: &str, level: &Value) {
         let name = if is_factor(name) && name != "class" {
             format!("param_{name}")
@@ -48,17 +48,17 @@ impl Draft {
 }
 
 impl Found<'_> {
-    /// Counts something that a remark says.
+    /// Adds a remark, or increases its number of occurrences.
     pub(crate) fn remark(&mut self, noun: &'static str, what: impl Into<String>) {
         *self.remarks.entry((noun, what.into())).or_default() += 1;
     }
 
-    /// Counts something that would be lost.
+    /// Records data that cannot be imported, or increases the number of occurrences.
     pub(crate) fn leave_out(&mut self, noun: &'static str, why: impl Into<String>) {
         *self.left_out.entry((noun, why.into())).or_default() += 1;
     }
 
-    /// Adds a value to a run; one that is no number is counted.
+    /// Adds a value to a run. If the value is not a valid number, a remark says that it is left out.
     pub(crate) fn add(&mut self, draft: &mut Draft, name: &str, value: Option<&Value>, unit: &str) {
         let Some(number) = value.and_then(number_of) else {
             let what = format!("of `{name}` left out: not a finite number");
@@ -81,7 +81,7 @@ impl Found<'_> {
         draft.values.push(value);
     }
 
-    /// Adds a run, if it has a value.
+    /// Adds a run if it has a value; otherwise records that it is left out.
     pub(crate) fn finish(
         &mut self,
         noun: &'static str,
@@ -106,15 +106,15 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// An entry that is not as this program writes it.
+    /// Returns an error: an entry does not have the form that `program` writes. `what` says how it differs.
     pub(crate) fn wrong(&self, program: &str, what: &str) -> ImportError {
-        let hint = format!("give the file as {program} wrote it");
+        let hint = format!("use the unmodified file from {program}");
         let message = format!("not a result of {program}: {what}");
         self.source.error(None, message, hint).into()
     }
 }
 
-/// The finite number of a value, also of a text.
+/// Returns a finite number from a value, which may also be a string.
 pub(crate) fn number_of(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
@@ -124,7 +124,7 @@ pub(crate) fn number_of(value: &Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// A value as text, without quotation marks; nothing of null.
+/// Returns a value as text without quotation marks; null is empty.
 pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,36 +1,36 @@
-//! Why something cannot be imported.
+//! Errors of imports.
 
 use camino::Utf8PathBuf;
 use cvc_core::{source::SourceError, store::StoreError};
 use std::path::PathBuf;
 
-/// Nothing was imported.
+/// An import that failed; nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// A file is wrong at some place.
+    /// A problem at a position of a file.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// Not a file that can be imported.
+    /// The format of the file is unknown.
     #[error("{} is not a result of a known program", file.display())]
     Unknown {
         /// The file.
         file: PathBuf,
     },
-    /// The file has no run.
+    /// The file contains no runs that can be imported.
     #[error("{file} has no result that can be imported{}", listed(reasons))]
     Nothing {
         /// The file.
         file: Utf8PathBuf,
-        /// What was made of its parts.
+        /// Remarks that explain why.
         reasons: Vec<String>,
     },
-    /// The name cannot be one of a campaign.
+    /// The campaign name is invalid.
     #[error("`{name}` is not a valid campaign name")]
     Name {
         /// The name.
         name: String,
     },
-    /// A campaign of this name is there.
+    /// A campaign with this name exists.
     #[error("{dir} exists")]
     Exists {
         /// Its directory.
@@ -42,17 +42,17 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// How to correct it.
+    /// Returns how to correct the problem, if there is a general way.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Source(error) => error.hint.clone(),
             Self::Unknown { .. } => Some(
-                "JSON is read of ReFrame (`runs`), HPCAdvisor (`datapoints`), Ramble (`experiments`) and hyperfine (`results`)"
+                "supported JSON files are from ReFrame (`runs`), HPCAdvisor (`datapoints`), Ramble (`experiments`) and hyperfine (`results`)"
                     .into(),
             ),
             Self::Nothing { file, .. } if file.extension() == Some("json") => None,
             Self::Nothing { .. } => Some(
-                "a table needs a column of a quantity: one that ends in _s, _ms, _bytes, _mib, _mib_per_s or _usd, one with a unit in brackets, or one that its description names"
+                "a table needs a column with a quantity: its name ends in _s, _ms, _bytes, _mib, _mib_per_s or _usd, has a unit in brackets, or is in the description"
                     .into(),
             ),
             Self::Name { .. } => Some(
@@ -60,7 +60,7 @@ impl ImportError {
                     .into(),
             ),
             Self::Exists { .. } => Some(
-                "import it under another name: --as NAME; --replace takes the place of an earlier import"
+                "import it under another name with --as NAME, or replace an earlier import with --replace"
                     .into(),
             ),
             Self::Store(_) => None,
@@ -68,7 +68,7 @@ impl ImportError {
     }
 }
 
-/// Reasons after a colon.
+/// Returns the reasons after a colon; empty without reasons.
 fn listed(reasons: &[String]) -> String {
     reasons.iter().map(|reason| format!("; {reason}")).collect()
 }

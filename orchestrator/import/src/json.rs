@@ -1,28 +1,20 @@
-//! Results of other programs as JSON. Whose they are is recognised by their content.
+//! Reads JSON results of other programs. The program is recognised by the content.
 
 use crate::{draft::Found, error::ImportError, peers, reframe, run::ReadFile};
-use cvc_core::{source::Source, units::counted};
+use cvc_core::{
+    source::{SourceError, SourceText},
+    units::counted,
+};
 use indexmap::IndexMap;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Reads the results of a program that is known here.
+/// Reads the results of a known program.
 ///
 /// # Errors
-/// When it is not JSON, of no known program, or something in it is wrong.
-pub(crate) fn read(source: &Source) -> Result<ReadFile, ImportError> {
-    let value: Value = serde_json::from_str(&with_null(&source.text)).map_err(|error| {
-        let start = source
-            .text
-            .split_inclusive('\n')
-            .take(error.line().saturating_sub(1));
-        let at = start.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-        let at = at.min(source.text.len());
-        let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text);
-        let hint = "give the whole file as the program wrote it".to_owned();
-        source.error(Some(at..at), format!("not JSON: {message}"), hint)
-    })?;
+/// The file is not JSON, is not from a known program, or is invalid.
+pub(crate) fn read(source: &SourceText) -> Result<ReadFile, ImportError> {
+    let value = parse(source)?;
     let has = |key: &str| value.get(key).is_some_and(Value::is_array);
     let mut found = Found {
         source,
@@ -51,11 +43,27 @@ pub(crate) fn read(source: &Source) -> Result<ReadFile, ImportError> {
     })
 }
 
+/// Parses JSON in which numbers may be `NaN`.
+pub(crate) fn parse(source: &SourceText) -> Result<Value, SourceError> {
+    serde_json::from_str(&with_null(&source.text)).map_err(|error| {
+        let start = source
+            .text
+            .split_inclusive('\n')
+            .take(error.line().saturating_sub(1));
+        let at = start.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+        let at = at.min(source.text.len());
+        let text = error.to_string();
+        let message = text.split(" at line ").next().unwrap_or(&text);
+        let hint = "use the complete, unmodified file from the program".to_owned();
+        source.error(Some(at..at), format!("not JSON: {message}"), hint)
+    })
+}
+
 fn sentence(((noun, what), count): ((&'static str, String), usize)) -> String {
     format!("{} {what}", counted(count, noun))
 }
 
-/// The text with null for the words that Python writes for numbers that are not finite, which JSON does not have.
+/// Replaces Python's words for non-finite numbers, which are not valid JSON, with null.
 fn with_null(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     if !WORDS.iter().any(|word| text.contains(word)) {
@@ -68,7 +76,7 @@ fn with_null(text: &str) -> Cow<'_, str> {
             continue;
         }
         if !is_quoted && let Some(word) = WORDS.iter().find(|word| text[at..].starts_with(**word)) {
-            // of the same length where it is longer, for positions in messages
+            // padded to the same length, so that positions in messages stay correct
             changed.push_str(&format!("{:1$}", "null", word.len()));
             skip = at + word.len();
             continue;

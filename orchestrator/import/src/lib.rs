@@ -1,18 +1,19 @@
-//! Results that others measured, as campaigns: so that they are compared, advised upon and exported like cvc's own.
+//! Imports results of other tools as campaigns, so that they can be compared, advised on and exported like cvc's own.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
 //! | `run.rs` | an imported run, before it is written |
-//! | `description.rs` | the TOML file that says what the columns of CSV tables are |
-//! | `table_description.rs` | what it says of one table |
+//! | `description.rs` | the TOML file that describes the columns of CSV tables |
+//! | `table_description.rs` | its description of one table |
 //! | `table.rs` | the rows of a table as runs |
-//! | `plain.rs` | a CSV table whose columns are named like factors and quantities: it needs no description |
+//! | `plain.rs` | a CSV table whose columns have names of factors and quantities: it needs no description |
 //! | `json.rs` | JSON of other programs, recognised by its content |
 //! | `reframe.rs` | the JSON report of ReFrame |
 //! | `peers.rs` | JSON of HPCAdvisor, Ramble and hyperfine |
+//! | `sacct/` | jobs of a cluster, from Slurm's accounting: resource usage instead of results |
 //! | `campaign.rs` | the directory of a campaign with these runs |
 //!
-//! What is imported was measured by somebody else: its records have the source `imported`, its runs no logs and no images.
+//! Imported records have the source `imported`; imported runs have no logs and no images.
 
 mod campaign;
 mod description;
@@ -23,27 +24,30 @@ mod peers;
 mod plain;
 mod reframe;
 mod run;
+mod sacct;
 mod table;
 mod table_description;
 
 pub use campaign::{Imported, write_campaign};
 pub use error::ImportError;
-pub use run::{ImportedRun, ImportedValue, ReadFile, ReadOptions};
+pub use run::{ImportOptions, ImportedRun, ImportedValue, ReadFile};
+
+pub use sacct::{ClusterJob, ClusterJobs, read_jobs};
 
 pub use cvc_index::csv::Decimal;
 
 use camino::Utf8Path;
-use cvc_core::source::Source;
+use cvc_core::source::SourceText;
 
-/// Reads a description (`.toml`), results of another program (JSON, recognised by its content), or a table with plain columns.
+/// Reads a file: a description (`.toml`), results of another program (JSON, recognised by its content), or a plain table that needs no description.
 ///
 /// # Errors
-/// The first problem of the file, with its place.
-pub fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+/// The first problem in the file, with its position.
+pub fn read(file: &Utf8Path, options: &ImportOptions) -> Result<ReadFile, ImportError> {
     let found = if file.extension() == Some("toml") {
         description::read(file, options)?
     } else {
-        let source = Source::read(file.as_std_path()).map_err(|mut error| {
+        let source = SourceText::read(file.as_std_path()).map_err(|mut error| {
             error.hint = error
                 .hint
                 .map(|hint| hint.replace("a TOML file", "a table"));
@@ -60,11 +64,11 @@ pub fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportEr
     Ok(found)
 }
 
-/// Reads the text of a file that needs no other: JSON or a table. It may have no run.
+/// Parses the text of a self-contained file: JSON or a plain table. The result may have no runs.
 ///
 /// # Errors
-/// The first problem of the text, with its place.
-pub fn parse(source: Source, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+/// The first problem in the text, with its position.
+pub fn parse(source: SourceText, options: &ImportOptions) -> Result<ReadFile, ImportError> {
     let is_json = source.path.extension().is_some_and(|end| end == "json")
         || source.text.trim_start().starts_with('{');
     if is_json {

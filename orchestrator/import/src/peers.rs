@@ -8,14 +8,14 @@ use crate::{
 use cvc_core::record::names;
 use serde_json::Value;
 
-/// A positive whole number, also written as text or as 4.0.
+/// Returns a positive whole number, which may also be written as a string or as 4.0.
 fn whole(value: Option<&Value>) -> Option<u32> {
     let number = number_of(value?)?;
     let is_whole = number >= 1.0 && number <= f64::from(u32::MAX) && number.fract() == 0.0;
     is_whole.then_some(number as u32)
 }
 
-/// `dataset.json` of HPCAdvisor: a run for each data point; the type of machine is its site.
+/// Reads `dataset.json` of HPCAdvisor: each data point is a run, and the instance type is the site.
 pub(crate) fn hpcadvisor(data: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
     for point in data["datapoints"].as_array().into_iter().flatten() {
         let mut draft = Draft::default();
@@ -28,14 +28,14 @@ pub(crate) fn hpcadvisor(data: &Value, found: &mut Found<'_>) -> Result<(), Impo
         let share = point.get("ppr_perc").and_then(number_of).unwrap_or(100.0);
         match cores {
             Some(cores) => {
-                // as HPCAdvisor itself computes the processes of a node
+                // HPCAdvisor computes the number of processes per node in this way
                 let on_each = (f64::from(cores / nodes) * share / 100.0).floor().max(1.0) as u32;
                 draft.set("mapping", format!("{nodes}Nx{on_each}P"));
             }
             None => {
                 found.remark(
                     "data point",
-                    "without `total_cores`: taken as one process on each node",
+                    "without `total_cores`: assumed one process on each node",
                 );
                 draft.set("mapping", format!("{nodes}Nx1P"));
             }
@@ -88,7 +88,8 @@ pub(crate) fn hpcadvisor(data: &Value, found: &mut Found<'_>) -> Result<(), Impo
     Ok(())
 }
 
-/// `results.latest.json` of Ramble: a run for each experiment that succeeded. Summaries of repeats are left out, as their repeats are there.
+/// Reads `results.latest.json` of Ramble: each successful experiment is a run. Summaries of repeats are omitted, because the file also contains each
+/// repeat as an experiment.
 pub(crate) fn ramble(data: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
     const EXPERIMENT: &str = "experiment";
     for experiment in data["experiments"].as_array().into_iter().flatten() {
@@ -134,10 +135,8 @@ pub(crate) fn ramble(data: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
         let base =
             repeat.and_then(|index| name.strip_suffix(&format!(".{index}")).map(str::to_owned));
         draft.set_free("experiment", &Value::from(base.unwrap_or(name)));
-        if let Some(threads) =
-            variable("n_threads").filter(|threads| whole(Some(threads)) != Some(1))
-        {
-            draft.set_free("threads", threads);
+        if let Some(threads) = whole(variable("n_threads")).filter(|threads| *threads != 1) {
+            draft.set("threads", threads.to_string());
         }
         let [nodes, on_each, ranks] =
             ["n_nodes", "processes_per_node", "n_ranks"].map(|key| whole(variable(key)));
@@ -155,7 +154,7 @@ pub(crate) fn ramble(data: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
                 (nodes, on_each, None) => {
                     found.remark(
                         EXPERIMENT,
-                        "without `n_ranks`: what is unknown is taken as 1",
+                        "without `n_ranks`: unknown numbers assumed to be 1",
                     );
                     format!("{}Nx{}P", nodes.unwrap_or(1), on_each.unwrap_or(1))
                 }
@@ -179,7 +178,7 @@ pub(crate) fn ramble(data: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
                     continue;
                 }
                 let name = match (&shown, figure["origin_type"].as_str()) {
-                    // the same figure at each size of a message is not one figure
+                    // a figure at several message sizes becomes several figures
                     (Some(context), _) => format!("{name} ({context})"),
                     (None, Some("modifier")) => format!("{}::{name}", text_of(&figure["origin"])),
                     (None, _) => name,
@@ -192,7 +191,7 @@ pub(crate) fn ramble(data: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
     Ok(())
 }
 
-/// The export of hyperfine (`--export-json`): a run for each time of a command.
+/// Reads an export of hyperfine (`--export-json`): each time of a command is a run.
 pub(crate) fn hyperfine(data: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
     for result in data["results"].as_array().into_iter().flatten() {
         let (Some(command), Some(times)) = (result["command"].as_str(), result["times"].as_array())
@@ -206,7 +205,7 @@ pub(crate) fn hyperfine(data: &Value, found: &mut Found<'_>) -> Result<(), Impor
             {
                 let how = match code.as_i64() {
                     Some(code) => format!("exit code {code}"),
-                    None => "ended by a signal".to_owned(),
+                    None => "terminated by a signal".to_owned(),
                 };
                 found.remark("run", format!("left out: {how}"));
                 continue;

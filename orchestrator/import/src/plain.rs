@@ -1,22 +1,22 @@
-//! A table whose columns are named like factors and quantities. The end of a name is its unit, or brackets hold it; every row is a run.
+//! Reads a table whose columns are named after factors and quantities. The unit is a suffix of the name or in brackets; every row is a run.
 
 use crate::{
     error::ImportError,
     run::{
-        ImportedRun, ImportedValue, ReadFile, ReadOptions, is_factor, missing_words, point_of,
+        ImportOptions, ImportedRun, ImportedValue, ReadFile, is_factor, missing_words, point_of,
         unit_of, with_unit,
     },
 };
 use cvc_core::{
     record::{Unit, names},
-    source::{Source, SourceError, suggestion},
+    source::{SourceError, SourceText, suggestion},
     units::counted,
 };
 use cvc_index::csv::{CsvField, CsvTable, Decimal};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashSet};
 
-/// Ends of names, with their units. The ends of records come first.
+/// Suffixes of column names, with the units that they stand for. Suffixes that cvc's records use come first.
 const ENDS: [(&str, &str); 22] = [
     ("_mib_per_s", "MiB/s"),
     ("_mib_s", "MiB/s"),
@@ -42,8 +42,8 @@ const ENDS: [(&str, &str); 22] = [
     ("_mib", "MiB"),
 ];
 
-/// Columns that mean a known one under another name: as factors they would be lost. A name may add a unit that can be misread (`_min` is a minimum
-/// too).
+/// cvc's names of some columns, each with other common names of that column. Without this list, a column with such a name would be imported as a
+/// factor. Such a name may end in an ambiguous unit (`_min` can also mean a minimum).
 const MEANT: [(&str, &str); 4] = [
     (
         names::WALL_S,
@@ -62,20 +62,20 @@ const MEANT: [(&str, &str); 4] = [
     ("nodes", "nnodes n_nodes num_nodes node_count"),
 ];
 
-/// A column that only numbers rows.
+/// Name of a column with the numbers of repeats, which is ignored.
 const REPEAT: &str = "repeat";
 
-/// Lines that a message lists.
+/// Maximum number of lines that a message lists.
 const LISTED: usize = 8;
 
-/// What a column is.
+/// The role of a column.
 enum Role {
     Quantity {
         name: String,
         unit: Unit,
         factor: f64,
     },
-    /// A factor, and the unit that its levels have.
+    /// A factor, and the unit of its levels, if any.
     Factor {
         name: String,
         unit: Option<String>,
@@ -83,7 +83,7 @@ enum Role {
     Ignored,
 }
 
-pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+pub(crate) fn read(source: SourceText, options: &ImportOptions) -> Result<ReadFile, ImportError> {
     let mut table = CsvTable::parse(source)?;
     table.clear_missing(&missing_words(&options.missing));
     for name in &options.factors {
@@ -120,7 +120,7 @@ pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, Im
                     if value < 0.0 && *unit != Unit::One {
                         let message = format!("`{}` is negative", field.text.trim());
                         let hint = format!(
-                            "correct it, or declare it as missing if it stands for none: --missing '{}'",
+                            "correct it, or declare it as a missing value: --missing '{}'",
                             field.text.trim()
                         );
                         return Err(table
@@ -170,7 +170,7 @@ pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, Im
     })
 }
 
-/// Says of rows, by their lines, that they have no value.
+/// Returns a remark about the rows without a value, given their line numbers; `None` if there are none.
 pub(crate) fn without_value(lines: &[usize]) -> Option<String> {
     let verb = if lines.len() == 1 { "has" } else { "have" };
     let listed: Vec<String> = lines.iter().take(LISTED).map(usize::to_string).collect();
@@ -188,16 +188,16 @@ pub(crate) fn without_value(lines: &[usize]) -> Option<String> {
     })
 }
 
-/// What a column is, by its name.
-fn role(table: &CsvTable, place: usize, options: &ReadOptions) -> Result<Role, SourceError> {
+/// Determines the role of a column from its name.
+fn role(table: &CsvTable, place: usize, options: &ImportOptions) -> Result<Role, SourceError> {
     let head = &table.head[place];
     let written = head.text.as_str();
-    // data frames write the number of a row without a name
+    // data frames write row numbers into a column without a name
     if written == REPEAT || written.is_empty() {
         return Ok(Role::Ignored);
     }
     let lower = written.to_ascii_lowercase();
-    // `Nodes` is `nodes`, unless both are there
+    // `Nodes` means `nodes`, unless both columns exist
     let has = |name: &str| table.head.iter().any(|head| head.text == name);
     let own_name = || match lower.as_str() {
         lower if is_factor(lower) && !has(lower) => lower.to_owned(),
@@ -258,19 +258,19 @@ fn role(table: &CsvTable, place: usize, options: &ReadOptions) -> Result<Role, S
         {
             let hint = if *name == names::WALL_S {
                 format!(
-                    "did you mean `{name}`? A name ends in the unit of its values: _s, _ms, _hours, [min]; --factor {written} takes it as a factor"
+                    "did you mean `{name}`? Add the unit of the values to the name: _s, _ms, _hours, [min]; or use --factor {written} for a factor"
                 )
             } else {
-                format!("did you mean `{name}`? --factor {written} takes it as a free factor")
+                format!("did you mean `{name}`? Use --factor {written} for a free factor")
             };
-            let message = format!("column `{written}` may be meant as `{name}`");
+            let message = format!("column `{written}` may stand for `{name}`");
             Err(table.source.error(Some(head.span.clone()), message, hint))
         }
         Some(_) | None => Ok(as_factor()),
     }
 }
 
-/// A name and the unit in brackets after it: `time [ms]`, `rate (MB/s)`.
+/// Splits a name with a unit in brackets, such as `time [ms]` or `rate (MB/s)`.
 fn bracketed(head: &str) -> Option<(&str, &str)> {
     let (stem, unit) = match head.strip_suffix(']') {
         Some(rest) => rest.rsplit_once('[')?,
@@ -280,12 +280,12 @@ fn bracketed(head: &str) -> Option<(&str, &str)> {
     (!stem.is_empty() && !unit.is_empty()).then_some((stem, unit))
 }
 
-/// Whether a column has a number.
+/// Returns whether a column contains a number.
 fn has_number(table: &CsvTable, place: usize) -> bool {
     table.rows.iter().any(|row| is_number(&row[place]))
 }
 
-/// Whether a column has numbers, and nothing else but empty fields.
+/// Returns whether a column contains only numbers and empty fields.
 fn is_numeric(table: &CsvTable, place: usize) -> bool {
     let fits = |field: &CsvField| field.text.trim().is_empty() || is_number(field);
     has_number(table, place) && table.rows.iter().all(|row| fits(&row[place]))
@@ -296,7 +296,7 @@ fn is_number(field: &CsvField) -> bool {
     number(Decimal::Point).or(number(Decimal::Comma)).is_some()
 }
 
-/// What is made of the columns.
+/// Returns remarks about the roles of the columns.
 fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
     let (mut quantities, mut factors, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
     let mut remarks = Vec::new();
@@ -307,7 +307,7 @@ fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
                 quantities.push(written.clone());
                 if bracketed(written).is_some() && *unit == Unit::One {
                     remarks.push(format!(
-                        "column `{written}`: unknown unit, so that its values stay as they are"
+                        "column `{written}`: unknown unit, so its values are unchanged"
                     ));
                 }
             }
@@ -328,7 +328,7 @@ fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
                     && texts.iter().any(is_fraction)
                 {
                     remarks.push(format!(
-                        "column `{name}` has another number in each row, so that no row repeats another: if it was measured, write its unit after its name, as in `{name} [s]`"
+                        "column `{name}` has a different number in each row, so there are no repeats: if it was measured, add its unit to the name, as in `{name} [s]`"
                     ));
                 }
             }
@@ -340,7 +340,7 @@ fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
     }
     let places = ["mapping", "nodes", "processes_per_node", "processes"];
     if !factors.iter().any(|name| places.contains(&name.as_str())) {
-        remarks.push("no column has nodes or processes: each run is taken as one process on one node (1Nx1P)".to_owned());
+        remarks.push("no column has nodes or processes: each run is assumed to be one process on one node (1Nx1P)".to_owned());
     }
     let listed = [
         ("quantities", quantities),
@@ -356,7 +356,7 @@ fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
     remarks
 }
 
-/// The sign before decimals of a table, by its numbers.
+/// Returns the declared decimal separator of a table or, if none is declared, the one detected from its numbers.
 pub(crate) fn decimal_of<'f>(
     table: &CsvTable,
     declared: Option<Decimal>,
@@ -365,14 +365,14 @@ pub(crate) fn decimal_of<'f>(
     match declared {
         Some(decimal) => Ok(decimal),
         None => Decimal::of(numbers).map_err(|field| {
-            let message = format!("`{}` may be a thousand or a fraction", field.text);
-            let hint = "say which: --decimal comma or --decimal point (in a description `decimal = \"comma\"`); write thousands without a separator";
+            let message = format!("`{}` is ambiguous: thousands or a fraction", field.text);
+            let hint = "specify --decimal comma or --decimal point (in a description `decimal = \"comma\"`); write thousands without a separator";
             table.source.error(Some(field.span.clone()), message, hint.to_owned())
         }),
     }
 }
 
-/// The number in a field, times a factor.
+/// Returns the number in a field, multiplied by a factor.
 pub(crate) fn number(
     table: &CsvTable,
     field: &CsvField,
@@ -390,12 +390,12 @@ pub(crate) fn number(
         }
         let hint = if text.bytes().any(|byte| byte.is_ascii_digit()) {
             match decimal {
-                Decimal::Point => "write a number as 12.5, without unit and separators of thousands".to_owned(),
-                Decimal::Comma => "write a number as 12,5 as in the rest of the table, without unit and separators of thousands".to_owned(),
+                Decimal::Point => "write a number as 12.5, without unit and thousands separators".to_owned(),
+                Decimal::Comma => "write a number as 12,5 as in the rest of the table, without unit and thousands separators".to_owned(),
             }
         } else {
             format!(
-                "if it stands for a missing value, declare it: --missing '{text}' (in a description `missing = [\"{text}\"]`); --missing common is N/A, NA, nan, null, - and the like"
+                "if it marks a missing value, declare it: --missing '{text}' (in a description `missing = [\"{text}\"]`); --missing common stands for N/A, NA, nan, null, - etc."
             )
         };
         table.source.error(Some(field.span.clone()), format!("`{text}` is not a number"), hint)

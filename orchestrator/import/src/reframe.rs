@@ -1,4 +1,4 @@
-//! The JSON report of ReFrame (`reframe --report-file`): its performance variables as figures, one run for each test case that passed.
+//! Reads the JSON report of ReFrame (`reframe --report-file`): each passed test case is a run, and its performance variables are figures of merit.
 //!
 //! | what | reports of ReFrame up to 4.6 | from 4.7 |
 //! | --- | --- | --- |
@@ -16,7 +16,7 @@ use crate::{
 use cvc_core::record::names;
 use serde_json::Value;
 
-/// What a test case is called.
+/// Word for a test case in messages.
 const CASE: &str = "test case";
 
 pub(crate) fn read(report: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
@@ -36,7 +36,7 @@ pub(crate) fn read(report: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
     Ok(())
 }
 
-/// Something of a test case, wherever its version puts it.
+/// Returns a value of a test case; its place depends on the version of ReFrame.
 fn field<'c>(case: &'c Value, name: &str) -> Option<&'c Value> {
     [case, &case["check_vars"], &case["check_params"]]
         .into_iter()
@@ -103,7 +103,7 @@ fn read_case(case: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
     found.finish(CASE, draft)
 }
 
-/// The mapping of the tasks of a test case.
+/// Returns the mapping of a test case's tasks to nodes.
 fn mapping(case: &Value, nodes: Option<&Value>, found: &mut Found<'_>) -> String {
     let count = |name: &str| -> Option<u32> {
         let count = field(case, name)?.as_u64()?;
@@ -123,7 +123,7 @@ fn mapping(case: &Value, nodes: Option<&Value>, found: &mut Found<'_>) -> String
             if nodes == 0 && tasks > 1 {
                 found.remark(
                     CASE,
-                    "without tasks per node and nodes: all tasks taken as on one node",
+                    "without tasks per node and nodes: all tasks assumed on one node",
                 );
             }
             spread(tasks, u32::try_from(nodes).unwrap_or(1))
@@ -131,7 +131,7 @@ fn mapping(case: &Value, nodes: Option<&Value>, found: &mut Found<'_>) -> String
         (None, _) => {
             found.remark(
                 CASE,
-                "without `num_tasks`: taken as one task on one node (1Nx1P)",
+                "without `num_tasks`: assumed one task on one node (1Nx1P)",
             );
             "1Nx1P".to_owned()
         }

@@ -1,4 +1,4 @@
-//! An imported run, before it is written.
+//! An imported run before it is written.
 
 use cvc_core::{
     factor_value::{ColumnType, ColumnValue},
@@ -12,45 +12,45 @@ use cvc_index::csv::{Decimal, MISSING_WORDS};
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
 
-/// A value that somebody measured.
+/// A measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedValue {
     /// Name of the record.
     pub name: String,
-    /// In `unit`.
+    /// The value, in `unit`.
     pub value: f64,
-    /// Unit of records.
+    /// Unit, one of those in records.
     pub unit: Unit,
-    /// What distinguishes it from others of the same name.
+    /// Labels that distinguish values with the same name.
     pub labels: BTreeMap<String, String>,
 }
 
-/// One run of somebody else.
+/// An imported run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedRun {
-    /// What ran.
+    /// The point of the run.
     pub point: Point,
-    /// Its values.
+    /// The measured values.
     pub values: Vec<ImportedValue>,
-    /// What is known of where it ran.
+    /// Facts about where the run took place.
     pub facts: BTreeMap<String, String>,
 }
 
-/// How a file is read, as far as it does not say so itself.
+/// Options for reading a file; information in the file takes precedence.
 #[derive(Clone, Debug, Default)]
-pub struct ReadOptions {
-    /// Words that stand for a missing value in tables; [`COMMON`] is a list of them.
+pub struct ImportOptions {
+    /// Words that mean a missing value in tables; [`COMMON`] stands for the usual ones.
     pub missing: Vec<String>,
-    /// The sign before decimals in tables; `None`: it is recognised.
+    /// Decimal separator in tables; `None`: detect it.
     pub decimal: Option<Decimal>,
-    /// Columns of a plain table that are factors whatever their names end in.
+    /// Columns of a plain table that are factors even if their names have a unit as suffix.
     pub factors: Vec<String>,
 }
 
-/// Stands for [`MISSING_WORDS`].
+/// Word that stands for [`MISSING_WORDS`].
 const COMMON: &str = "common";
 
-/// Words that stand for a missing value.
+/// Returns the words that mean a missing value, with `common` expanded.
 pub(crate) fn missing_words(declared: &[String]) -> Vec<&str> {
     declared
         .iter()
@@ -61,21 +61,21 @@ pub(crate) fn missing_words(declared: &[String]) -> Vec<&str> {
         .collect()
 }
 
-/// The runs of a file, and the name that it gives the campaign.
+/// The contents of a file: runs, and a name for the campaign.
 #[derive(Debug, Default)]
 pub struct ReadFile {
     /// Name for the campaign, if the file has one.
     pub name: Option<String>,
     /// The runs, in the order of the file.
     pub runs: Vec<ImportedRun>,
-    /// What was made of the columns, what was left out on purpose, and printed numbers that do not follow from those beside them.
+    /// Remarks: the roles of columns, data omitted on purpose, and printed means that do not match their values.
     pub remarks: Vec<String>,
-    /// Rows that would be lost, with the reason.
+    /// Rows that cannot be imported, with reasons.
     pub left_out: Vec<String>,
 }
 
 impl ReadFile {
-    /// Adds what another file has.
+    /// Adds the contents of another file.
     pub(crate) fn extend(&mut self, other: Self) {
         self.runs.extend(other.runs);
         self.remarks.extend(other.remarks);
@@ -83,10 +83,13 @@ impl ReadFile {
     }
 }
 
-/// Names of the columns that a mapping is made of, where a table has no mapping.
-pub(crate) const MAPPING_PARTS: [&str; 3] = ["nodes", "processes_per_node", "processes"];
+/// Columns that together form a mapping if a table has no mapping column. Threads may be given in addition to a mapping.
+pub(crate) const MAPPING_PARTS: [&str; 4] = ["nodes", "processes_per_node", "processes", "threads"];
 
-/// The neutral level of the factors that every point has, where a table says nothing of them.
+/// Index of `threads` in [`MAPPING_PARTS`].
+const THREADS: usize = 3;
+
+/// Returns levels that say nothing, for built-in factors that a table lacks.
 fn defaults() -> [(&'static str, &'static str); 5] {
     [
         ("site", "elsewhere"),
@@ -97,10 +100,10 @@ fn defaults() -> [(&'static str, &'static str); 5] {
     ]
 }
 
-/// Makes a point of the levels of factors as texts, by name. Names that are no factors of cvc are free factors.
+/// Creates a point from levels of factors, by name. Other names than those of built-in factors become free factors.
 ///
 /// # Errors
-/// What is wrong with a level: message and hint.
+/// The problem of a level, as message and hint.
 pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (String, String)> {
     let mut levels = levels.clone();
     let mapping = mapping_of(&mut levels)?;
@@ -148,7 +151,8 @@ pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (Stri
     Ok(point)
 }
 
-/// Takes the columns of the mapping out of the levels: `mapping`, or what of nodes, processes on each and processes in all is given.
+/// Removes the levels that describe the mapping, and returns the mapping. They are either `mapping`, or the numbers of nodes, processes per node and
+/// processes.
 fn mapping_of(levels: &mut IndexMap<String, String>) -> Result<Mapping, (String, String)> {
     let written = levels.shift_remove("mapping");
     let parts = MAPPING_PARTS.map(|part| levels.shift_remove(part));
@@ -156,6 +160,9 @@ fn mapping_of(levels: &mut IndexMap<String, String>) -> Result<Mapping, (String,
         let Some(text) = &parts[place] else {
             return Ok(None);
         };
+        if place == THREADS && matches!(text.as_str(), "" | "-" | "default") {
+            return Ok(None);
+        }
         // spreadsheets and data frames write whole numbers as 4.0
         let whole = text.strip_suffix(".0").unwrap_or(text);
         let number = whole.parse().ok().filter(|number| *number > 0);
@@ -179,6 +186,16 @@ fn mapping_of(levels: &mut IndexMap<String, String>) -> Result<Mapping, (String,
             "4Nx2P is two processes on each of four nodes".to_owned(),
         )
     })?;
+    let mapping = match (number(THREADS)?, mapping.threads()) {
+        (Some(threads), Some(own)) if threads != own => {
+            return Err((
+                format!("{threads} threads, but {mapping} has {own}"),
+                "correct the mapping or the threads".to_owned(),
+            ));
+        }
+        (Some(threads), _) => mapping.with_threads(threads),
+        (None, _) => mapping,
+    };
     match processes {
         Some(processes) if processes != mapping.processes() => Err((
             format!(
@@ -191,7 +208,7 @@ fn mapping_of(levels: &mut IndexMap<String, String>) -> Result<Mapping, (String,
     }
 }
 
-/// The mapping of processes that are spread evenly over nodes: the first have one more where they cannot be equal.
+/// Returns the mapping of processes distributed evenly over nodes. If the division has a remainder, the first nodes have one process more.
 pub(crate) fn spread(processes: u32, nodes: u32) -> String {
     let nodes = nodes.clamp(1, processes.max(1));
     let (on_each, more) = (processes / nodes, processes % nodes);
@@ -201,14 +218,14 @@ pub(crate) fn spread(processes: u32, nodes: u32) -> String {
     }
 }
 
-/// Whether a name is that of a factor that every point has, or of a part of the mapping.
+/// Returns whether a name is that of a built-in factor or of a part of the mapping.
 pub(crate) fn is_factor(name: &str) -> bool {
     Point::FACTORS.contains(&name)
         || MAPPING_PARTS.contains(&name)
         || Point::COLUMNS.iter().any(|column| column.name == name)
 }
 
-/// A level as the index has it; `None` if it is no level of such a column.
+/// Converts a level to the type of its column in the index; `None` if it is not a valid level.
 fn column_value(column: &str, text: &str) -> Option<ColumnValue> {
     let of = Point::COLUMNS.iter().find(|c| c.name == column)?.of;
     let is_left = matches!(text, "" | "-" | "default");
@@ -227,18 +244,27 @@ fn column_value(column: &str, text: &str) -> Option<ColumnValue> {
     }
 }
 
-/// Units that a hint names.
+/// Units listed in hints.
 const UNITS: [&str; 16] = [
     "s", "ms", "us", "ns", "min", "h", "bytes", "KiB", "MiB", "GiB", "MB", "GB", "MB/s", "count",
     "Mop/s", "USD",
 ];
 
-/// The unit of records for a unit of a table, and by what a value is multiplied. Bits (Mbit, Gb) are not among them, as `b` is written for bytes
-/// too.
+/// The unit is unknown.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown unit `{unit}`")]
+pub(crate) struct UnknownUnit {
+    unit: String,
+    /// The supported units, as a hint.
+    pub hint: String,
+}
+
+/// Converts a unit of a table to a unit of records, with the factor for the values. Bits (Mbit, Gb) are not supported, because `b` may also mean
+/// bytes.
 ///
 /// # Errors
-/// When there is no such unit: a hint.
-pub(crate) fn unit_of(name: &str) -> Result<(Unit, f64), String> {
+/// The unit is unknown.
+pub(crate) fn unit_of(name: &str) -> Result<(Unit, f64), UnknownUnit> {
     let known = match name {
         "s" | "sec" | "secs" | "second" | "seconds" => Some((Unit::Seconds, 1.0)),
         "ms" | "msec" => Some((Unit::Seconds, 1e-3)),
@@ -254,10 +280,13 @@ pub(crate) fn unit_of(name: &str) -> Result<(Unit, f64), String> {
     };
     known
         .or_else(|| size_or_rate(name))
-        .ok_or_else(|| suggestion(name, "units", UNITS))
+        .ok_or_else(|| UnknownUnit {
+            unit: name.to_owned(),
+            hint: suggestion(name, "units", UNITS),
+        })
 }
 
-/// Sizes and rates with the prefixes of the metric system and of ISO 80000-13: `kB`, `GiB/s`, `Gflop/s`, `MFLOPS`.
+/// Parses units of sizes and rates with metric or binary (ISO 80000-13) prefixes: `kB`, `GiB/s`, `Gflop/s`, `MFLOPS`.
 fn size_or_rate(name: &str) -> Option<(Unit, f64)> {
     let prefix = |text: &str, base: f64| {
         let power = ["", "k", "m", "g", "t", "p"]
@@ -273,7 +302,7 @@ fn size_or_rate(name: &str) -> Option<(Unit, f64)> {
         let factor = match size.strip_suffix('i') {
             Some(binary) if !binary.is_empty() => prefix(binary, 1024.0),
             Some(_) => None,
-            // a small m is a thousandth
+            // a lower-case m means a thousandth
             None if size == "m" => None,
             None => prefix(size, 1000.0),
         };
@@ -287,12 +316,12 @@ fn size_or_rate(name: &str) -> Option<(Unit, f64)> {
                 .strip_suffix(end)
                 .filter(|rest| prefix(rest, 1.0).is_some())
         })?;
-    // without a prefix `ops` may be their number
+    // without a prefix, `ops` may mean the number of operations
     let is_rate = lower.ends_with("/s") || !rate.is_empty();
     is_rate.then_some((Unit::MopPerSecond, prefix(rate, 1000.0)? / 1e6))
 }
 
-/// What a record is called whose name ends in its unit.
+/// Returns the name of a record, which ends with its unit.
 pub(crate) fn with_unit(stem: &str, unit: Unit) -> String {
     let end = match unit {
         Unit::Seconds => "_s",
@@ -305,7 +334,7 @@ pub(crate) fn with_unit(stem: &str, unit: Unit) -> String {
     format!("{}{end}", stem.strip_suffix(end).unwrap_or(stem))
 }
 
-/// A value in a unit as another program writes it. One that is not known stays in the name, as text.
+/// Converts a value with a unit of another program. An unknown unit becomes part of the name.
 pub(crate) fn value_in(name: &str, value: f64, unit: &str) -> ImportedValue {
     let (name, unit, factor) = match unit_of(unit) {
         Ok((unit, factor)) => (name.to_owned(), unit, factor),

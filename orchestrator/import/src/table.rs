@@ -1,15 +1,15 @@
-//! The rows of a described table as runs.
+//! Converts the rows of a described table to runs.
 
 use crate::{
     error::ImportError,
     plain::{decimal_of, number, without_value},
-    run::{ImportedRun, ImportedValue, ReadFile, ReadOptions, missing_words, point_of, unit_of},
+    run::{ImportOptions, ImportedRun, ImportedValue, ReadFile, missing_words, point_of, unit_of},
     table_description::{QuantityDescription, TableDescription},
 };
 use camino::Utf8Path;
 use cvc_core::{
     record::Unit,
-    source::{Source, SourceError, Span, suggestion},
+    source::{SourceError, SourceText, Span, suggestion},
     units::counted,
 };
 use cvc_index::csv::{CsvField, CsvTable, Decimal};
@@ -17,34 +17,34 @@ use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// What the names of tables that a description names end in.
+/// File extensions of tables that a description may name.
 const ENDS: [&str; 4] = ["csv", "tsv", "txt", "dat"];
 
-/// A quantity of the description, with the places of its columns.
+/// A quantity of the description, with the indices of its columns.
 struct Described<'t> {
     quantity: &'t QuantityDescription,
     unit: Unit,
     factor: f64,
-    /// The column of the factor that each row has.
+    /// The column with a number by which the row's values are multiplied.
     times: Option<usize>,
-    /// The column of each repeat.
+    /// The columns with the values, one for each repeat.
     repeats: Vec<usize>,
 }
 
-/// Returns the runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first.
+/// Returns the runs of a table. Each row becomes as many runs as its quantities have columns: the first columns form the first run, and so on.
 ///
 /// # Errors
-/// A table that cannot be read, and whatever of the description does not fit it.
+/// The table cannot be read, or does not match its description.
 pub(crate) fn runs(
-    description: &Source,
+    description: &SourceText,
     shared: &IndexMap<String, Spanned<String>>,
     table: &TableDescription,
     beside: &Utf8Path,
-    options: &ReadOptions,
+    options: &ImportOptions,
 ) -> Result<ReadFile, ImportError> {
     let path = beside.join(&table.file);
     if !path.extension().is_some_and(|end| ENDS.contains(&end)) {
-        // messages show what is in it, and somebody else may have written the description
+        // messages quote the file, so a description from elsewhere must not name arbitrary files
         let message = format!("`{}` is not the name of a table", table.file);
         let hint = format!("a table ends in .{}", ENDS.join(", ."));
         return Err(description.error(None, message, hint).into());
@@ -76,16 +76,16 @@ pub(crate) fn runs(
     rows.read()
 }
 
-/// Returns the sign before decimals: the described one, that of the options, or what the numbers show.
+/// Returns the decimal separator: from the description, from the options, or detected from the numbers.
 fn decimal_sign(
     columns: &Columns<'_>,
     table: &TableDescription,
     quantities: &[Described<'_>],
-    options: &ReadOptions,
+    options: &ImportOptions,
 ) -> Result<Decimal, ImportError> {
     let declared = match &table.decimal {
         Some(word) => Some(Decimal::named(word.get_ref()).ok_or_else(|| {
-            let message = format!("unknown sign before decimals `{}`", word.get_ref());
+            let message = format!("unknown decimal separator `{}`", word.get_ref());
             let hint = "write point or comma".to_owned();
             columns.description.error(Some(word.span()), message, hint)
         })?),
@@ -102,7 +102,7 @@ fn decimal_sign(
     Ok(decimal_of(columns.csv, declared, numbers)?)
 }
 
-/// The rows of a table, as they are read.
+/// The rows of a table and their interpretation.
 struct Rows<'t> {
     columns: &'t Columns<'t>,
     shared: &'t IndexMap<String, Spanned<String>>,
@@ -117,7 +117,7 @@ impl Rows<'_> {
         let mut runs: Vec<ImportedRun> = Vec::new();
         let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
         for (row, line) in csv.rows.iter().zip(&csv.lines) {
-            // also of rows that are not wanted: they say how far the table can be trusted
+            // rows that are not selected are checked, too: they indicate how reliable the table is
             for described in &self.quantities {
                 if let Some(column) = &described.quantity.printed_mean {
                     let mean = columns.place(column.get_ref(), column.span())?;
@@ -169,7 +169,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Returns the runs of a row that have a value.
+    /// Returns the runs of a row that have at least one value.
     fn runs_of(&self, row: &[CsvField]) -> Result<Vec<ImportedRun>, ImportError> {
         let (columns, table) = (self.columns, self.table);
         let filled = |(name, pattern): (&String, &Spanned<String>)| {
@@ -203,7 +203,7 @@ impl Rows<'_> {
         Ok(runs)
     }
 
-    /// Returns the value of a quantity at a repeat; `None` where the row has none.
+    /// Returns the value of a quantity in a repeat; `None` if the row has no value there.
     fn value(
         &self,
         described: &Described<'_>,
@@ -235,7 +235,7 @@ impl Rows<'_> {
     }
 }
 
-/// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.
+/// Returns a message if a printed mean differs from the mean of the values by more than its last digit; `None` if it does not, or is not a number.
 fn wrong_mean(
     table: &CsvTable,
     (row, line): (&[CsvField], usize),
@@ -244,7 +244,7 @@ fn wrong_mean(
     decimal: Decimal,
 ) -> Option<String> {
     let printed = row[mean].text.trim();
-    // more digits than these no number of 64 bits has
+    // a 64-bit floating-point number has at most this many digits
     let decimals = printed
         .split_once(['.', ','])
         .map_or(0, |(_, digits)| digits.len().min(17));
@@ -253,13 +253,13 @@ fn wrong_mean(
         .filter_map(|place| decimal.number(row[*place].text.trim()))
         .collect();
     let computed = values.iter().sum::<f64>() / values.len() as f64;
-    // the last digit may be rounded or cut
+    // the last digit may be rounded or truncated
     let tolerance = 1.01 * 10f64.powi(-(i32::try_from(decimals).unwrap_or(0)));
-    let apart = (computed - decimal.number(printed)?).abs();
+    let deviation = (computed - decimal.number(printed)?).abs();
     let shown: String = printed.chars().take(20).collect();
-    (apart > tolerance).then(|| {
+    (deviation > tolerance).then(|| {
         format!(
-            "{}, line {line}: the printed mean {shown} is not that of its {} values, {computed:.decimals$}",
+            "{}, line {line}: the printed mean {shown} differs from the mean of its {} values, {computed:.decimals$}",
             table.source.path.display(),
             values.len()
         )
@@ -275,19 +275,20 @@ fn is_wanted(table: &TableDescription, csv: &CsvTable, row: &[CsvField]) -> bool
     })
 }
 
-/// The columns of a table, as its description names them.
+/// The columns of a table as used by its description.
 struct Columns<'t> {
-    description: &'t Source,
+    description: &'t SourceText,
     csv: &'t CsvTable,
 }
 
 impl<'t> Columns<'t> {
-    /// Returns a quantity with the places of its columns.
+    /// Returns a quantity with the indices of its columns.
     fn described(&self, quantity: &'t QuantityDescription) -> Result<Described<'t>, SourceError> {
         let word = &quantity.unit;
-        let (unit, factor) = unit_of(word.get_ref()).map_err(|hint| {
-            let message = format!("unknown unit `{}`", word.get_ref());
-            self.description.error(Some(word.span()), message, hint)
+        let (unit, factor) = unit_of(word.get_ref()).map_err(|unknown| {
+            let message = unknown.to_string();
+            self.description
+                .error(Some(word.span()), message, unknown.hint)
         })?;
         let named = quantity.columns.get_ref().iter();
         let repeats = named.map(|column| self.place(column, quantity.columns.span()));
@@ -302,7 +303,7 @@ impl<'t> Columns<'t> {
         })
     }
 
-    /// The place of a column.
+    /// Returns the index of a column.
     fn place(&self, column: &str, named_at: Span) -> Result<usize, SourceError> {
         let names = || self.csv.head.iter().map(|head| head.text.as_str());
         names().position(|name| name == column).ok_or_else(|| {
@@ -317,7 +318,7 @@ impl<'t> Columns<'t> {
         })
     }
 
-    /// The columns that nothing in the description names.
+    /// Returns the columns that the description does not use.
     fn unused(
         &self,
         table: &TableDescription,
@@ -348,7 +349,7 @@ impl<'t> Columns<'t> {
         names.filter(|name| !is_used(name)).cloned().collect()
     }
 
-    /// A pattern with the texts of a row.
+    /// Replaces `{column}` in a pattern by the texts of a row.
     fn filled(
         &self,
         pattern: &Spanned<String>,
@@ -361,7 +362,7 @@ impl<'t> Columns<'t> {
             let Some((column, after)) = after.split_once('}') else {
                 return Err(self.description.error(
                     Some(pattern.span()),
-                    "a `{` without its `}`",
+                    "unclosed `{`",
                     "write {column} for the text of a column".to_owned(),
                 ));
             };

@@ -1,4 +1,4 @@
-//! What a description says of one table.
+//! The description of one table.
 
 use camino::Utf8PathBuf;
 use indexmap::IndexMap;
@@ -6,39 +6,39 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// What the columns of a table are.
+/// Describes the columns of one table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableDescription {
-    /// CSV file, relative to the description.
+    /// Path of the CSV file, relative to the description.
     pub file: Utf8PathBuf,
-    /// Only rows that have one of these texts in these columns.
+    /// Selects the rows to import: in each of these columns, a row must have one of the listed texts.
     #[serde(default, rename = "where")]
     pub only: BTreeMap<String, Spanned<Vec<String>>>,
-    /// Words that stand for a missing value; `common` is a list of them.
+    /// Words that mean a missing value; `common` stands for the usual ones.
     #[serde(default)]
     pub missing: Vec<String>,
-    /// The sign before decimals: `point` or `comma`. By default it is recognised.
+    /// Decimal separator: `point` or `comma`. Detected if absent.
     #[serde(default)]
     pub decimal: Option<Spanned<String>>,
-    /// Other words for the texts of columns, where factors and facts use them.
+    /// Replacements for texts in columns: for each column, texts and what replaces them. They are used in factors and facts.
     #[serde(default)]
     pub words: BTreeMap<String, BTreeMap<String, String>>,
-    /// Levels of factors; `{column}` stands for the text of a column.
+    /// Levels of factors; `{column}` is replaced by the text of a column.
     #[serde(default)]
     pub factors: IndexMap<String, Spanned<String>>,
-    /// Facts of the runs, written in the same way.
+    /// Facts about the runs; `{column}` is replaced as in `factors`.
     #[serde(default)]
     pub facts: BTreeMap<String, Spanned<String>>,
-    /// Whether rows of the same point are one run, each with a part of its values.
+    /// Whether rows with the same point form one run, each row contributing some of its values.
     #[serde(default)]
     pub merge_rows: bool,
-    /// What was measured.
+    /// The measured quantities.
     #[serde(rename = "quantity")]
     pub quantities: Vec<QuantityDescription>,
 }
 
-/// What a column, or several columns, hold.
+/// A quantity that is in one or several columns.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QuantityDescription {
@@ -46,15 +46,15 @@ pub(crate) struct QuantityDescription {
     pub name: String,
     /// Unit of the column.
     pub unit: Spanned<String>,
-    /// The columns: each is a repeat.
+    /// The columns; each is one repeat.
     pub columns: Spanned<Vec<String>>,
-    /// A column that values are multiplied by: the number of equal files.
+    /// A column with a number by which the values are multiplied, such as the number of equal files.
     #[serde(default)]
     pub times: Option<Spanned<String>>,
-    /// A column with the mean of these columns, as it is printed: where it is another, the import says so.
+    /// A column with the printed mean of the values; the import reports differences from the computed mean.
     #[serde(default)]
     pub printed_mean: Option<Spanned<String>>,
-    /// Labels of the records, in which `{column}` stands for the text of a column: `kind = "rank"`.
+    /// Labels of the records, such as `kind = "rank"`; `{column}` is replaced by the text of a column.
     #[serde(default)]
     pub labels: BTreeMap<String, Spanned<String>>,
 }

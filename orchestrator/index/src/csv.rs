@@ -1,52 +1,52 @@
-//! Tables of separated values (RFC 4180) with the position of every field, for error messages.
+//! Tables of separated values (RFC 4180), with the position of every field for error messages.
 //!
-//! The parser is that of the crate `csv`. It accepts anything; misplaced quotation marks are refused here. The separator is recognised (comma,
-//! semicolon, tab, or bars as in Markdown), and blanks around fields without quotation marks do not count.
-//! Who writes such a file makes its texts inert: `cvc_core::visible::inert`.
+//! The parser is that of the crate `csv`, which accepts any text; misplaced quotation marks are rejected here. The separator is detected (comma,
+//! semicolon, tab, or bars as in Markdown), and blanks around unquoted fields are ignored. Writers of such files escape texts that a spreadsheet
+//! would run as formulas: `cvc_core::visible::inert`.
 
 use csv_core::{ReadFieldResult, ReaderBuilder};
-use cvc_core::source::{Source, SourceError, Span};
+use cvc_core::source::{SourceError, SourceText, Span};
 use std::{borrow::Cow, collections::HashSet, path::Path};
 
-/// Lines that are looked at to recognise the separator.
+/// Maximum number of lines examined to detect the separator.
 const SAMPLED_LINES: usize = 100;
 
-/// Begins a line that is a comment.
+/// First character of comment lines.
 pub const COMMENT: u8 = b'#';
 
-/// Words that tables write where there is no value.
+/// Words that mean a missing value in tables.
 pub const MISSING_WORDS: [&str; 13] = [
     "N/A", "n/a", "NA", "na", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "-", "--", "?",
 ];
 
-/// A field with its position.
+/// A field and its position.
 #[derive(Clone, Debug)]
 pub struct CsvField {
-    /// Its text, without quotation marks around it.
+    /// Text of the field, without enclosing quotation marks.
     pub text: String,
-    /// Where it stands.
+    /// Position in the source text.
     pub span: Span,
 }
 
-/// The fields of a row, and the line on which it begins, from 1.
+/// A row: its fields, and the line on which it begins.
 #[derive(Clone, Debug)]
 pub struct CsvRecord {
-    /// The line.
+    /// Number of the line, from 1.
     pub line: usize,
     /// The fields.
     pub fields: Vec<CsvField>,
 }
 
-/// A file: its header and its rows, all of the same length.
+/// A file: the header and the rows, all with the same number of fields.
 #[derive(Clone, Debug)]
 pub struct CsvTable {
-    /// The file.
-    pub source: Source,
-    /// Its first line.
+    /// The text of the file.
+    pub source: SourceText,
+    /// Fields of the first line, the names of the columns.
     pub head: Vec<CsvField>,
-    /// Its other lines.
+    /// Fields of the other lines.
     pub rows: Vec<Vec<CsvField>>,
-    /// The line of the file on which each row begins, from 1.
+    /// For each row, the line of the file on which it begins, from 1.
     pub lines: Vec<usize>,
 }
 
@@ -54,26 +54,26 @@ impl CsvTable {
     /// Reads a file whose first line names the columns.
     ///
     /// # Errors
-    /// The first problem: an unreadable file, a name of two columns, a row of a different length. A column may have no name.
+    /// The first problem: the file cannot be read, a column is duplicated, or a row has a different length. An empty column name is not an error.
     pub fn read(path: &Path) -> Result<Self, SourceError> {
-        let source = Source::read(path).map_err(|mut e| {
+        let source = SourceText::read(path).map_err(|mut e| {
             e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
             e
         })?;
         Self::parse(source)
     }
 
-    /// Reads the text of such a file.
+    /// Parses the text of such a file.
     ///
     /// # Errors
-    /// Those of [`Self::read`].
-    pub fn parse(source: Source) -> Result<Self, SourceError> {
+    /// The same as for [`Self::read`], except reading the file.
+    pub fn parse(source: SourceText) -> Result<Self, SourceError> {
         let mut records = records(&source, Some(COMMENT))?.into_iter();
         let Some(CsvRecord { fields: head, .. }) = records.next() else {
             return Err(source.error(
                 Some(0..0),
                 "the file is empty",
-                "its first line names the columns".to_owned(),
+                "write the names of the columns in the first line".to_owned(),
             ));
         };
         let mut names = HashSet::new();
@@ -100,7 +100,7 @@ impl CsvTable {
             return Err(source.error(
                 at,
                 message,
-                "write one field for each column; a field with a comma (also a decimal comma) stands in \"quotes\", or write `;` between columns"
+                "write one field for each column; put a field with a comma (also a decimal comma) in \"quotes\", or write `;` between columns"
                     .to_owned(),
             ));
         }
@@ -112,7 +112,7 @@ impl CsvTable {
         })
     }
 
-    /// Empties the fields that are one of these words: they stand for a value that is missing.
+    /// Empties all fields whose text is one of these words, which mark a missing value.
     pub fn clear_missing<W: AsRef<str>>(&mut self, words: &[W]) {
         for field in self.rows.iter_mut().flatten() {
             if words.iter().any(|word| word.as_ref() == field.text) {
@@ -122,9 +122,9 @@ impl CsvTable {
     }
 }
 
-/// Refuses a first line that does not name columns.
+/// Returns an error if the first line does not name columns.
 fn check_head(
-    source: &Source,
+    source: &SourceText,
     head: &[CsvField],
     rows: &[Vec<CsvField>],
 ) -> Result<(), SourceError> {
@@ -132,8 +132,8 @@ fn check_head(
     if head.iter().all(|field| field.text.parse::<f64>().is_ok()) {
         return Err(source.error(
             at,
-            "the first line has numbers, not names of columns",
-            "write a line with the names of the columns first, without a `#` before it".to_owned(),
+            "the first line has numbers instead of column names",
+            "add a first line with the names of the columns, without a `#`".to_owned(),
         ));
     }
     let words = |row: &[CsvField]| match row {
@@ -150,7 +150,7 @@ fn check_head(
     Ok(())
 }
 
-/// The sign before the decimals of numbers.
+/// The decimal separator of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decimal {
     /// 12.5
@@ -160,7 +160,7 @@ pub enum Decimal {
 }
 
 impl Decimal {
-    /// That of this name: `point` or `comma`.
+    /// Returns the separator with this name: `point` or `comma`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -170,10 +170,10 @@ impl Decimal {
         }
     }
 
-    /// Recognises it in fields with numbers.
+    /// Detects the decimal separator from fields with numbers.
     ///
     /// # Errors
-    /// With the first field, if it can be read in two ways: `1,234` is 1.234, or 1234 with a separator of thousands.
+    /// Returns the first ambiguous field: `1,234` could be 1.234, or 1234 with a thousands separator.
     pub fn of<'f>(fields: impl IntoIterator<Item = &'f CsvField>) -> Result<Self, &'f CsvField> {
         let (mut has_commas, mut unclear) = (false, None);
         for field in fields {
@@ -200,10 +200,10 @@ impl Decimal {
         }
     }
 
-    /// The same for columns of records.
+    /// Detects the decimal separator from columns of records.
     ///
     /// # Errors
-    /// With the line and the text of that field.
+    /// Returns the line and the text of the first ambiguous field.
     pub fn of_rows<I: Iterator<Item = usize>>(
         rows: &[CsvRecord],
         places: impl Fn() -> I,
@@ -218,7 +218,7 @@ impl Decimal {
         })
     }
 
-    /// The finite number of a text without separators of thousands.
+    /// Parses a finite number without thousands separators.
     #[must_use]
     pub fn number(self, text: &str) -> Option<f64> {
         let text = match self {
@@ -231,8 +231,8 @@ impl Decimal {
     }
 }
 
-/// The separator of a table: of those in its first line the one that most lines have as often as the first, else the one that it has most often.
-/// Lines of bars above a ruled line are Markdown, as other tools print it.
+/// Detects the separator of a table. Of the separators in the first line, chooses the one that occurs in the most lines as often as in the first; if
+/// several do, the one that is most frequent there. Lines of bars above a ruled line are a Markdown table, as other tools print it.
 fn separator(text: &str, comment: Option<u8>) -> u8 {
     let is_comment = |line: &str| comment.is_some() && line.as_bytes().first() == comment.as_ref();
     let lines = || {
@@ -274,7 +274,7 @@ fn separator(text: &str, comment: Option<u8>) -> u8 {
         .unwrap_or(b',')
 }
 
-/// The bytes of `sep=;`, with which Excel names the separator before the first line.
+/// Returns the bytes of a line such as `sep=;`, with which Excel declares the separator before the first line.
 fn sep_line(line: &str) -> Option<&[u8; 5]> {
     let bytes: &[u8; 5] = line.as_bytes().try_into().ok()?;
     matches!(bytes, [b's', b'e', b'p', b'=', b',' | b';' | b'\t']).then_some(bytes)
@@ -289,7 +289,7 @@ fn is_rule(line: &str) -> bool {
     is_bars(line) && line.contains('-') && line.trim().bytes().all(|b| b"|-:+= ".contains(&b))
 }
 
-/// The records of a table of bars: `| a | b |`. Lines around it are no part of it.
+/// Returns the records of a Markdown table, `| a | b |`. Lines before and after the table are ignored.
 fn bar_records(text: &str) -> Vec<CsvRecord> {
     let (mut records, mut start) = (Vec::new(), 0);
     for (number, line) in text.split('\n').enumerate() {
@@ -313,7 +313,7 @@ fn bar_records(text: &str) -> Vec<CsvRecord> {
     records
 }
 
-/// The field of a span without quotation marks.
+/// Returns the field at a span, without quotation marks.
 fn trimmed(text: &str, span: Span) -> CsvField {
     let raw = &text[span.clone()];
     let start = span.start + raw.len() - raw.trim_start().len();
@@ -323,11 +323,11 @@ fn trimmed(text: &str, span: Span) -> CsvField {
     }
 }
 
-/// Splits a text into records. Blank lines are skipped, and so are lines that begin with `comment`.
+/// Splits a text into records. Skips blank lines and lines that begin with `comment`.
 ///
 /// # Errors
-/// A quotation mark that is not closed, or text beside a quoted field.
-pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, SourceError> {
+/// A quotation mark is not closed, or text follows or precedes a quoted field directly.
+pub fn records(source: &SourceText, comment: Option<u8>) -> Result<Vec<CsvRecord>, SourceError> {
     let text = source.text.as_ref();
     let separator = separator(text, comment);
     if separator == b'|' {
@@ -337,7 +337,7 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
         .delimiter(separator)
         .comment(comment)
         .build();
-    // no field is longer than the text
+    // a buffer of this length is sufficient: no field is longer than the text
     let mut buffer = vec![0; text.len() + 1];
     let mut records = Vec::new();
     let mut record = CsvRecord {
@@ -356,7 +356,7 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
         let (result, read, written) = reader.read_field(&text.as_bytes()[at..], &mut buffer);
         at += read;
         let (record_end, end, written) = match result {
-            // the comma or the end of the line was read too; at the end of the text there is nothing to read
+            // the parser has also read the separator or line end, except at the end of the text
             ReadFieldResult::Field { record_end } => {
                 (record_end, at - usize::from(read > 0), written)
             }
@@ -384,7 +384,7 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
         });
         if record_end {
             let fields = std::mem::take(&mut record.fields);
-            // one empty field is a blank line, and the first may name the separator
+            // skips a single empty field, which is a blank line, and a first line that declares the separator
             let is_skipped = matches!(&fields[..], [only] if text[only.span.clone()].is_empty())
                 || records.is_empty() && matches!(&fields[..], [sep, _] if sep.text == "sep=");
             if !is_skipped {
@@ -398,7 +398,7 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
     Ok(records)
 }
 
-/// The start of the next record, after what the parser skips: the byte order mark, empty lines and comments.
+/// Returns the start of the next record; skips what the parser skips, too: the byte order mark, empty lines and comments.
 fn record_start(text: &str, from: usize, comment: Option<u8>) -> usize {
     let mut at = if from == 0 && text.starts_with('\u{feff}') {
         '\u{feff}'.len_utf8()
@@ -417,8 +417,8 @@ fn record_start(text: &str, from: usize, comment: Option<u8>) -> usize {
     }
 }
 
-/// Refuses a field whose quotation marks do not enclose all of it.
-fn check_quotes(source: &Source, span: Span) -> Result<(), SourceError> {
+/// Rejects a field that is only partly enclosed in quotation marks.
+fn check_quotes(source: &SourceText, span: Span) -> Result<(), SourceError> {
     let raw = &source.text[span.clone()];
     let Some(mut rest) = raw.strip_prefix('"') else {
         if raw.trim_start().starts_with('"') {
@@ -456,10 +456,10 @@ fn check_quotes(source: &Source, span: Span) -> Result<(), SourceError> {
 #[cfg(test)]
 mod tests {
     use super::{CsvField, Decimal, records};
-    use cvc_core::source::Source;
+    use cvc_core::source::SourceText;
 
-    fn source(text: &str) -> Source {
-        Source {
+    fn source(text: &str) -> SourceText {
+        SourceText {
             path: "t.csv".into(),
             text: text.into(),
         }
@@ -479,7 +479,7 @@ mod tests {
             for comment in [None, Some(b'#')] {
                 if let Ok(records) = records(&source(&text), comment) {
                     proptest::prop_assert!(records.iter().all(|r| !r.fields.is_empty()));
-                    // an unquoted field stands in the text where its span says
+                    // the text at the span of an unquoted field is the field's text
                     for field in records.iter().flat_map(|r| &r.fields) {
                         let raw = &text[field.span.clone()];
                         proptest::prop_assert!(raw.starts_with('"') || raw == field.text, "{field:?} is {raw:?}");
@@ -539,7 +539,7 @@ mod tests {
         ] {
             assert_eq!(fields(table), expected, "{table}");
         }
-        // a comma in a name or in each row is none between columns
+        // a comma in a column name, or inside each row, is not a separator
         let table = "time, s;n\n1,5;2\n";
         assert_eq!(
             fields(table).map(|rows| rows[1].clone()),

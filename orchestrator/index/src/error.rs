@@ -1,4 +1,4 @@
-//! Errors of reading and reporting results. Files of the campaign itself have errors of their own.
+//! Errors of reading and reporting results. Campaign files have their own errors.
 
 use cvc_core::{render_error::RenderError, store::StoreError};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// Results that cannot be read or reported. Exit code 7.
 #[derive(Debug, thiserror::Error)]
 pub enum AnalysisError {
-    /// A file.
+    /// A file cannot be read or parsed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// SQLite refused the index.
+    /// SQLite cannot use the index.
     #[error("cannot use the index {}: delete it, and cvc rebuilds it from the journal", path.display())]
     Index {
-        /// Which database.
+        /// The database.
         path: PathBuf,
         /// SQLite's error.
         source: rusqlite::Error,
@@ -23,7 +23,7 @@ pub enum AnalysisError {
 }
 
 impl AnalysisError {
-    /// The file concerned, if any.
+    /// Returns the file concerned, if any.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Store(error) => Some(error.path()),

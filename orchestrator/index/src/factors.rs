@@ -1,4 +1,4 @@
-//! The columns of factors, which the tables `points` and `excluded` and the views share: they follow from the registry of factors.
+//! The columns of factors in the tables `points` and `excluded` and in the views, generated from the registry of factors.
 
 use super::row::FromRow;
 use cvc_core::factor_value::{ColumnType, ColumnValue};
@@ -9,14 +9,16 @@ use rusqlite::{
     types::{Type, Value, ValueRef},
 };
 
-/// The column after which those stand that follow from it.
+/// The column after which the derived columns are inserted.
 const MAPPING: &str = "mapping";
-/// What follows from a mapping: the numbers of nodes and of processes on all of them.
-const OF_MAPPING: [&str; 2] = ["nodes", "processes"];
-/// The free factors, as a JSON object.
+/// Columns derived from a mapping: the number of nodes, the total number of processes, and the threads of each process.
+const OF_MAPPING: [&str; 3] = ["nodes", "processes", THREADS];
+/// The only derived column that may be absent.
+pub(super) const THREADS: &str = "threads";
+/// The column of the campaign's own (free) factors, a JSON object.
 const USER: &str = "user";
 
-/// The names of the columns, in their order, without the free factors.
+/// Returns the names of the columns in order, without the column of free factors.
 pub(super) fn columns() -> impl Iterator<Item = &'static str> {
     Point::COLUMNS.iter().flat_map(|column| {
         let more: &[&str] = if column.name == MAPPING {
@@ -28,7 +30,7 @@ pub(super) fn columns() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The schema, of whose text `{factors}` stands for the definitions of the columns, and `{p.factors}` for their names in `points p`.
+/// Returns a schema text in which `{factors}` is replaced by the definitions of the columns, and `{p.factors}` by their names in `points p`.
 pub(super) fn with_columns(schema: &str) -> String {
     let definition = |name: &'static str| {
         let of = Point::COLUMNS
@@ -39,6 +41,7 @@ pub(super) fn with_columns(schema: &str) -> String {
             Some(ColumnType::Text) => "TEXT NOT NULL",
             Some(ColumnType::OptionalText) => "TEXT",
             Some(ColumnType::OptionalInteger) => "INTEGER",
+            None if name == THREADS => "INTEGER",
             None => "INTEGER NOT NULL",
         };
         format!("{name} {sql}")
@@ -50,12 +53,12 @@ pub(super) fn with_columns(schema: &str) -> String {
         .replace("{p.factors}", &in_points().join(", "))
 }
 
-/// The names of the columns in `points p`.
+/// Returns the names of the columns, qualified as columns of `points p`.
 pub(super) fn in_points() -> Vec<String> {
     columns().map(|name| format!("p.{name}")).collect()
 }
 
-/// The values of the columns, and the free factors.
+/// Returns the values of the columns, and of the column of free factors.
 pub(super) fn values(point: &Point) -> Vec<Value> {
     let mut values = Vec::with_capacity(Point::COLUMNS.len() + OF_MAPPING.len() + 1);
     for (column, value) in Point::COLUMNS.iter().zip(point.to_columns()) {
@@ -66,6 +69,7 @@ pub(super) fn values(point: &Point) -> Vec<Value> {
         });
         if column.name == MAPPING {
             values.extend([point.mapping.nodes(), point.processes()].map(Value::from));
+            values.push(point.threads().into());
         }
     }
     values.push(
@@ -76,7 +80,7 @@ pub(super) fn values(point: &Point) -> Vec<Value> {
     values
 }
 
-/// The factors of a row of `points` or `excluded`.
+/// Reads the factors from a row of `points` or `excluded`.
 impl FromRow for Point {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
         let read = |name: &'static str| match r.get_ref(name)? {
@@ -95,16 +99,16 @@ impl FromRow for Point {
     }
 }
 
-/// A column that does not hold the value of a factor.
+/// Returns the error that a column does not contain a value of its factor.
 fn unknown(column: &'static str) -> rusqlite::Error {
     let message = format!("the column `{column}` does not hold a value of its factor");
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, message.into())
 }
 
-/// What tables show of a factor that says nothing of a point.
+/// Text for a factor that does not apply to a point.
 pub const NOTHING: &str = "-";
 
-/// The value of a factor that every point has, or the number of its nodes, as text.
+/// Returns as text the level of the built-in factor with this name or, for `nodes`, the number of nodes. `None` for any other name.
 pub fn text(point: &Point, name: &str) -> Option<String> {
     match name {
         "nodes" => Some(point.mapping.nodes().to_string()),
@@ -114,7 +118,7 @@ pub fn text(point: &Point, name: &str) -> Option<String> {
     }
 }
 
-/// The value of a free factor, as text.
+/// Returns the value of a free factor as text.
 pub fn user_text(value: &UserValue) -> String {
     match value {
         UserValue::Text(text) => text.clone(),
@@ -124,14 +128,14 @@ pub fn user_text(value: &UserValue) -> String {
     }
 }
 
-/// All factors as text, with the names of [`Point::FACTORS`], then the campaign's own.
+/// Returns all factors as text: first those in [`Point::FACTORS`], then the campaign's own.
 pub fn texts(point: &Point) -> IndexMap<String, String> {
     let mut factors: IndexMap<String, String> = Point::FACTORS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), text(point, name)?)))
         .collect();
     for (name, value) in &point.user {
-        // A free factor that is named as one of the others is told apart.
+        // A free factor with the name of a built-in factor gets a different name.
         let name = if factors.contains_key(name) {
             format!("user.{name}")
         } else {
@@ -146,16 +150,16 @@ pub fn texts(point: &Point) -> IndexMap<String, String> {
 mod tests {
     use super::{USER, columns};
 
-    /// Write it again with `CVC_BLESS=1 cargo test -p cvc-analysis --lib factors`.
+    /// Regenerate the page with `CVC_BLESS=1 cargo test -p cvc-analysis --lib factors`.
     #[test]
     fn the_page_on_data_names_all_columns_of_points() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
         let page = std::fs::read_to_string(path).expect("the page");
-        let (before, rest) = page.split_once("| `points` | `id, seq, ").expect("the row");
+        let (before, rest) = page.split_once("- `points`: `id, seq, ").expect("the line");
         let after = rest.split_once(", baseline`").expect("its last column").1;
         let columns: Vec<&str> = columns().chain([USER]).collect();
         let wanted = format!(
-            "{before}| `points` | `id, seq, {}, baseline`{after}",
+            "{before}- `points`: `id, seq, {}, baseline`{after}",
             columns.join(", ")
         );
         if std::env::var_os("CVC_BLESS").is_some() {

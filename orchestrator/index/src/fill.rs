@@ -1,16 +1,16 @@
-//! How the tables of the index are filled.
+//! Fills the tables of the index.
 
 use super::{
     factors,
     load::{self, RunRecords},
-    words::{self, AttemptResult, RecordsState, RunOutcome},
+    words::{self, IndexedResult, RecordsState, RunOutcome},
 };
 use camino::Utf8Path;
 use cvc_core::ids::PointId;
 use cvc_core::outcome::Outcome;
 use cvc_core::plan::{Plan, PlannedRun};
 use cvc_core::point::Repeat;
-use cvc_core::record::Record;
+use cvc_core::record::{Record, names};
 use cvc_journal::spending;
 use cvc_journal::{Attempt, CampaignState, RunHistory, RunState};
 use cvc_model::stats::{CommonScatter, Interval, Scale, Summary, block_means};
@@ -18,20 +18,21 @@ use rusqlite::{Connection, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    io,
     path::Path,
     sync::mpsc::{self, Receiver},
 };
 
-/// Version of the index's schema.
-pub const SCHEMA: u32 = 11;
+/// Version of the schema of the index.
+pub const SCHEMA: u32 = 13;
 
-/// Runs whose quantities are computed at once: one by one each takes longer than its own rows need.
+/// Number of runs whose quantities are computed by one statement, which is faster than one run at a time.
 const BATCH: i64 = 128;
 
-/// Columns that the view of all run values may have; SQLite ends at 2000.
+/// Maximum number of columns in the view of all run values; SQLite's limit is 2000.
 const MAX_QUANTITIES: usize = 1000;
 
-/// Fills the file of a new index.
+/// Fills a new index from the plan, the journal and the files of runs.
 pub(super) fn fill(
     file: &Path,
     campaign: &Utf8Path,
@@ -39,7 +40,7 @@ pub(super) fn fill(
     state: &CampaignState,
 ) -> rusqlite::Result<()> {
     let mut connection = Connection::open(file)?;
-    // It is not the truth and has no name yet: losing it in a power cut costs nothing.
+    // The file is temporary and can be rebuilt, so it need not survive a crash.
     connection.execute_batch(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;",
     )?;
@@ -66,12 +67,13 @@ pub(super) fn fill(
             }
             match (&files.figures, apps.get(&run.point)) {
                 (Ok(declared), Some(app)) => figures(&t, app, declared),
-                (Err(why), _) => damaged(&t, run, "run.json", why),
+                (Err(why), _) => damaged(&t, run, "run.json", &why.to_string()),
                 (Ok(_), None) => Ok(()),
             }
         },
     )?;
     quantities(&t, before)?;
+    leave_out_resumed(&t)?;
     t.execute_batch(include_str!("indexes.sql"))?;
     t.execute_batch(include_str!("baselines.sql"))?;
     leases(&t, state)?;
@@ -83,7 +85,7 @@ pub(super) fn fill(
     t.commit()
 }
 
-/// Adds the points that need no further run.
+/// Adds the points for which the journal records that no further run is needed.
 fn decisions(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
     let mut insert = t.prepare("INSERT OR IGNORE INTO decisions VALUES (?,?,?,?)")?;
     for planned in &plan.points {
@@ -99,7 +101,7 @@ fn decisions(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlit
     Ok(())
 }
 
-/// Adds the leases of clouds, with their costs so far.
+/// Adds the leases of cloud instances, with their costs so far.
 fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     let Some((_, last)) = state.span else {
         return Ok(());
@@ -131,7 +133,7 @@ fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds what was fetched from clouds.
+/// Adds the transfers from clouds.
 fn transfers(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     let mut insert = t.prepare("INSERT INTO transfers VALUES (?,?,?)")?;
     for (site, fetched) in &state.fetched {
@@ -218,15 +220,15 @@ fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What the journal and the files of a run say.
+/// Data about a run from the journal and its files.
 struct RunFiles {
     outcome: RunOutcome,
-    /// Its directory, relative to the campaign's.
+    /// Directory of the run, relative to the campaign's directory.
     dir: Option<String>,
     records_state: (RecordsState, Option<String>),
     records: Vec<Record>,
     facts: Option<load::RunFacts>,
-    figures: Result<Vec<load::DeclaredFigure>, String>,
+    figures: io::Result<Vec<load::DeclaredFigure>>,
 }
 
 impl RunFiles {
@@ -287,7 +289,7 @@ impl RunFiles {
     }
 }
 
-/// Reads for each item on several threads, and hands over what was read in the order of the items.
+/// Calls `read` for each item on several threads, and passes on the results in the order of the items.
 fn in_order<T: Sync, R: Send>(
     items: &[T],
     read: impl Fn(&T) -> R + Sync,
@@ -302,14 +304,14 @@ fn in_order<T: Sync, R: Send>(
                 let (sender, receiver) = mpsc::sync_channel(WAITING);
                 scope.spawn(move || {
                     let own = items.iter().skip(first).step_by(threads);
-                    // until an error ends the one who waits
+                    // sending fails after the receiver has stopped with an error
                     own.map(read).try_for_each(|found| sender.send(found))
                 });
                 receiver
             })
             .collect();
         for (item, channel) in items.iter().zip(channels.iter().cycle()) {
-            // without a sender its thread panicked, and so does the scope
+            // a disconnected channel means that its thread panicked; the scope then panics, too
             let Ok(found) = channel.recv() else { break };
             each(item, found)?;
         }
@@ -368,7 +370,8 @@ fn insert_run(
     insert_facts(t, run, files.facts.as_ref())
 }
 
-/// The state of the records of a run that succeeded, why it is so, and the records. `written` is their digest in the journal.
+/// Reads the records of a successful run. `written` is their digest in the journal. Returns the state of the records, a detail if they are missing,
+/// damaged or changed, and the records.
 pub(super) fn run_records(
     path: &Utf8Path,
     written: Option<&str>,
@@ -384,7 +387,7 @@ pub(super) fn run_records(
         RunRecords::Damaged(why) => ((RecordsState::Damaged, Some(why)), Vec::new()),
         RunRecords::Read { records, digest } => match written {
             Some(written) if !written.is_empty() && !digest.starts_with(written) => {
-                let why = "records.jsonl does not match its digest in the journal: it was analysed again or edited".to_owned();
+                let why = "records.jsonl does not match its digest in the journal: it has been reanalysed or edited".to_owned();
                 ((RecordsState::Changed, Some(why)), records)
             }
             Some(_) | None => ((RecordsState::Ok, None), records),
@@ -404,20 +407,20 @@ fn insert_facts(
                 insert.execute((run.id.as_str(), key, value))?;
             }
         }
-        Some(Err(why)) => damaged(t, run, "facts.json", &why)?,
+        Some(Err(why)) => damaged(t, run, "facts.json", &why.to_string())?,
         Some(Ok(None)) | None => {}
     }
     Ok(())
 }
 
-/// Says in the place of facts why a file of a run has none.
+/// Records why a file of a run yields no facts.
 fn damaged(t: &Transaction<'_>, run: &PlannedRun, file: &str, why: &str) -> rusqlite::Result<()> {
     t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?
         .execute((run.id.as_str(), file, format!("damaged: {why}")))
         .map(drop)
 }
 
-/// The descriptor may have changed between runs: the last run's counts.
+/// Adds figures of merit. If the descriptor of an application changed between runs, that of the last run is used.
 fn figures(
     t: &Transaction<'_>,
     app: &str,
@@ -434,14 +437,14 @@ fn attempts(t: &Transaction<'_>, run: &PlannedRun, all: &[Attempt]) -> rusqlite:
     let mut insert = t.prepare_cached("INSERT INTO attempts VALUES (?,?,?,?,?,?,?)")?;
     for a in all {
         let (result, cause, detail) = match &a.outcome {
-            Some(Outcome::Succeeded) => (AttemptResult::Succeeded, None, None),
+            Some(Outcome::Succeeded) => (IndexedResult::Succeeded, None, None),
             Some(Outcome::Failed { cause, detail }) => (
-                AttemptResult::Failed,
+                IndexedResult::Failed,
                 Some(word(cause)),
                 Some(detail.as_str()),
             ),
-            None if a.abandoned => (AttemptResult::Abandoned, None, None),
-            None => (AttemptResult::Running, None, None),
+            None if a.abandoned => (IndexedResult::Abandoned, None, None),
+            None => (IndexedResult::Running, None, None),
         };
         let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string());
         insert.execute(params![
@@ -486,7 +489,7 @@ fn insert_records(
     Ok(())
 }
 
-/// Adds the quantities of the runs whose records are behind a row. Returns the last row.
+/// Adds the quantities of the runs whose records come after row `before`. Returns the last row processed.
 fn quantities(t: &Transaction<'_>, before: i64) -> rusqlite::Result<i64> {
     t.prepare_cached(&crate::quantities::statement())?
         .execute([before])?;
@@ -494,12 +497,23 @@ fn quantities(t: &Transaction<'_>, before: i64) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
+/// Excludes times, rates and costs of runs that continued from a checkpoint: they span several attempts and include repeated computation. The
+/// records of these runs remain.
+fn leave_out_resumed(t: &Transaction<'_>) -> rusqlite::Result<()> {
+    t.execute(
+        "DELETE FROM quantities WHERE unit IN ('s', 'USD', 'MiB/s', 'Mop/s') AND quantity <> ?1
+         AND run IN (SELECT run FROM records WHERE name = ?2)",
+        (names::NOTICE_CKPT_S, names::RESUMED_FROM),
+    )?;
+    Ok(())
+}
+
 /// The repeats of a quantity at a point.
 #[derive(Default)]
 struct Repeats {
     unit: String,
     site: String,
-    /// Each with its block.
+    /// The value of each repeat, after the block for which the repeat is planned.
     values: Vec<(u32, f64)>,
 }
 
@@ -529,7 +543,7 @@ fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()>
         group.values.push((row.get(3)?, row.get(4)?));
         group.site = row.get(5)?;
     }
-    // repeats that ended because they lay close together show too little scatter
+    // points whose repeats stopped early because the values agreed underestimate the scatter, so they are not used for other points
     let mut lending: HashMap<(String, String), Vec<Vec<f64>>> = HashMap::new();
     for ((point, quantity), group) in &groups {
         if !stopped.contains(point.as_str()) {
@@ -587,7 +601,7 @@ fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Makes the view with one row per run and one column per quantity: its columns depend on what the campaign recorded.
+/// Creates the view with a row for each run and a column for each quantity; the columns depend on the records of the campaign.
 fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     let of_run = [
         "run", "point", "kind", "repeat", "state", "attempts", "cause", "started", "ended",
@@ -606,7 +620,7 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     users.sort_unstable();
     users.dedup();
     for name in users.into_iter().take(MAX_QUANTITIES / 2) {
-        // A path with quotes reaches any key that has none itself.
+        // A quoted JSON path can contain any key without quotation marks.
         let path = format!("$.\"{}\"", name.replace('"', ""));
         let column = unique(&format!("user_{name}"), &mut used);
         columns.push_str(&format!(
@@ -636,7 +650,7 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     ))
 }
 
-/// A column name that is not yet used, compared as SQLite does.
+/// Returns a column name that is not in use, compared without case as in SQLite.
 fn unique(name: &str, used: &mut HashSet<String>) -> String {
     let mut candidate = name.to_owned();
     let mut number = 2;
@@ -655,7 +669,7 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\0', "").replace('\'', "''"))
 }
 
-/// The word that a unit variant has in files.
+/// Returns the word that represents a unit variant in files.
 fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,

@@ -1,4 +1,4 @@
-//! Tables for others: what their columns are, and their rows as text, one after another.
+//! Tables for export: their columns, and their rows as text, read one after another.
 
 use super::{Index, factors};
 use crate::error::AnalysisError;
@@ -6,7 +6,7 @@ use cvc_core::factor_value::ColumnType;
 use cvc_core::point::Point;
 use rusqlite::{params_from_iter, types::ValueRef};
 
-/// What the texts of a column are.
+/// Type of the values in a column, which are all stored as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlatType {
     /// Any text.
@@ -26,28 +26,28 @@ pub enum FlatType {
 pub struct FlatColumn {
     /// Its name.
     pub name: String,
-    /// What its texts are.
+    /// Type of its values.
     pub of: FlatType,
-    /// Unit of its numbers.
+    /// Unit of its values, if they have one.
     pub unit: Option<&'static str>,
-    /// What it says.
+    /// Its description.
     pub description: String,
-    /// Whether every row has a text in it.
+    /// Whether every row has a value.
     pub required: bool,
 }
 
-/// A table whose rows [`Index::each_flat_row`] reads.
+/// A table for export; [`Index::each_flat_row`] reads its rows.
 #[derive(Debug)]
 pub struct FlatTable {
     /// Its name.
     pub name: &'static str,
-    /// What a row is.
+    /// What a row represents.
     pub description: &'static str,
     /// Its columns.
     pub columns: Vec<FlatColumn>,
-    /// Columns that together occur once.
+    /// Columns whose values together identify a row.
     pub key: &'static [&'static str],
-    /// A column that refers to the first one of another table.
+    /// A column that refers to the first column of another table: the column and the table.
     pub refers: Option<(&'static str, &'static str)>,
     sql: String,
     names: Vec<String>,
@@ -69,7 +69,7 @@ impl FlatColumn {
     }
 }
 
-/// A column that every row has a text in.
+/// Returns a column in which every row has a value.
 fn column(name: &str, of: FlatType, description: &str) -> FlatColumn {
     FlatColumn {
         name: name.to_owned(),
@@ -92,7 +92,7 @@ fn runs() -> Vec<FlatColumn> {
         column(
             "repeat",
             FlatType::Integer,
-            "which of the runs of this kind at its point, from 1",
+            "number among the runs of this kind at its point, from 1",
         ),
         column(
             "state",
@@ -104,13 +104,13 @@ fn runs() -> Vec<FlatColumn> {
         column(
             "cause",
             FlatType::Text,
-            "why it failed, as one of the causes of docs/run.md",
+            "cause of the failure, see docs/run.md",
         )
         .optional(),
         column(
             "records",
             FlatType::Text,
-            "ok, missing, damaged, changed (the digest in the journal is another one), or none if it did not succeed",
+            "ok, missing, damaged, changed (the digest in the journal differs), or none if it did not succeed",
         ),
     ]
 }
@@ -118,11 +118,7 @@ fn runs() -> Vec<FlatColumn> {
 fn values() -> Vec<FlatColumn> {
     vec![
         column("run", FlatType::Text, "the run, in runs.csv"),
-        column(
-            "quantity",
-            FlatType::Text,
-            "what was measured, as docs/data.md lists it",
-        ),
+        column("quantity", FlatType::Text, "quantity, see docs/data.md"),
         column("unit", FlatType::Text, "unit of the value"),
         column(
             "value",
@@ -140,7 +136,7 @@ fn facts() -> Vec<FlatColumn> {
             FlatType::Text,
             "name of the fact; nested names are joined by dots",
         ),
-        column("value", FlatType::Text, "what it is"),
+        column("value", FlatType::Text, "value of the fact"),
     ]
 }
 
@@ -151,48 +147,44 @@ fn leases() -> Vec<FlatColumn> {
         column("region", FlatType::Text, "in this region"),
         column("instance_type", FlatType::Text, "kind of the instances"),
         column("spot", FlatType::Boolean, "whether they are spot instances"),
-        column("instances", FlatType::Integer, "how many were ordered"),
-        column(
-            "intended",
-            FlatType::Time,
-            "when the order was written down",
-        ),
+        column("instances", FlatType::Integer, "number ordered"),
+        column("intended", FlatType::Time, "when the order was recorded"),
         column(
             "ended",
             FlatType::Time,
-            "when the last one was gone; empty: not known to be over",
+            "when the last one was terminated; empty: unknown",
         )
         .optional(),
         column(
             "instance_s",
             FlatType::Number,
-            "how long they were there, all together",
+            "total time of all instances",
         )
         .in_unit("s"),
         column(
             "usd_per_hour",
             FlatType::Number,
-            "price of one, disks and address included; empty: not known",
+            "price of one, disks and address included; empty: unknown",
         )
         .in_unit("USD/h")
         .optional(),
-        column("usd", FlatType::Number, "what they cost; empty: not known")
+        column("usd", FlatType::Number, "cost; empty: unknown")
             .in_unit("USD")
             .optional(),
         column(
             "price",
             FlatType::Text,
-            "where the price is from, with its date",
+            "source of the price, with its date",
         )
         .optional(),
     ]
 }
 
 impl Index {
-    /// The tables for others: points, runs, values, facts and leases. A change of their columns is a change of what others read.
+    /// Returns the tables for export: points, runs, values, facts and leases. Other programs read these tables, so columns must not be renamed.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// The index cannot be read.
     pub fn flat_tables(&self) -> Result<Vec<FlatTable>, AnalysisError> {
         let simple =
             |name, description, key, refers, columns: Vec<FlatColumn>, sql: &str| FlatTable {
@@ -224,7 +216,7 @@ impl Index {
             ),
             simple(
                 "facts",
-                "a version, or something of the environment of a run",
+                "a version, or another fact about the environment of a run",
                 &["run", "key"],
                 Some(("run", "runs")),
                 facts(),
@@ -242,7 +234,7 @@ impl Index {
         ])
     }
 
-    /// Points, with a column for each factor, also for the campaign's own.
+    /// Returns the table of points, with a column for each factor including the campaign's own.
     fn flat_points(&self) -> Result<FlatTable, AnalysisError> {
         let mut columns = vec![column("id", FlatType::Text, "the point")];
         for name in factors::columns() {
@@ -254,11 +246,15 @@ impl Index {
                 "nodes" => "number of nodes of the mapping".to_owned(),
                 "processes" => "number of processes on all nodes".to_owned(),
                 "mapping" => "nodes and processes on each, as in 2Nx4P".to_owned(),
+                factors::THREADS => {
+                    "threads of each process; empty: chosen by the program".to_owned()
+                }
                 "cb_buffer_bytes" => {
-                    "collective buffer of one aggregator; empty: left to the MPI library".to_owned()
+                    "collective buffer of one aggregator; empty: chosen by the MPI library"
+                        .to_owned()
                 }
                 "aggregators" => {
-                    "collective-buffering aggregators; empty: left to the MPI library".to_owned()
+                    "collective-buffering aggregators; empty: chosen by the MPI library".to_owned()
                 }
                 name => format!("the factor `{}`", name.replace('_', " ")),
             };
@@ -270,7 +266,7 @@ impl Index {
                 },
                 unit: name.ends_with("_bytes").then_some("bytes"),
                 description,
-                required: matches!(of, Some(ColumnType::Text) | None),
+                required: matches!(of, Some(ColumnType::Text) | None) && name != factors::THREADS,
             });
         }
         let names = || {
@@ -320,10 +316,10 @@ impl Index {
         })
     }
 
-    /// Reads the rows of a table one after another: all of them may be more than memory holds. `None` is no value.
+    /// Reads the rows of a table one after another, because all rows may not fit into memory. `None` means no value.
     ///
     /// # Errors
-    /// When the index cannot be read, and those of `each`.
+    /// The index cannot be read, or `each` returns an error.
     pub fn each_flat_row<E: From<AnalysisError>>(
         &self,
         table: &FlatTable,
@@ -347,7 +343,7 @@ impl Index {
                     ValueRef::Real(number) if number.is_infinite() => {
                         Some(if number > 0.0 { "INF" } else { "-INF" }.to_owned())
                     }
-                    // the shortest text that is read as the same number
+                    // the shortest text that parses to the same number
                     ValueRef::Real(number) => Some(number.to_string()),
                     ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
                 });

@@ -1,18 +1,19 @@
-//! The index: one SQLite file over the journal, the plan and the records of a campaign. It is never the truth, and is rebuilt at will.
+//! The index: an SQLite file with the journal, the plan and the records of a campaign. It contains only derived data and can be rebuilt at any
+//! time.
 //!
-//! The schema is known here alone:
+//! Only this crate depends on the schema:
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
 //! | `schema.sql`, `quantities.rs`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
 //! | `factors.rs` | the columns of factors |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
-//! | `soundness.rs` | which records are not as they were written |
-//! | `flat.rs` | tables for others: their columns, described, and their rows as text |
+//! | `soundness.rs` | detects records that are missing, damaged or changed |
+//! | `flat.rs` | tables for export: their columns, described, and their rows as text |
 //! | `predictions.rs` | predictions of held-out points, written and read back |
 //!
-//! A reader is a function for each statement and a type for its rows, whose columns are read by name (`row.rs`).
+//! Each statement has a function, and its rows have a type whose fields are read by column name (`row.rs`).
 
 pub mod csv;
 pub mod error;
@@ -31,15 +32,15 @@ mod words;
 pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
 pub use measurements::{
-    ImageRecord, ImageSize, IndexedAttempt, IndexedLease, LabelledRecord, PointSummary,
-    RecordSource, RunValue, SeriesChange, SeriesState, SeriesStored, SeriesVolume,
+    ImageRecord, ImageSize, IndexedAttempt, IndexedLease, IndexedSeriesState, LabelledRecord,
+    LauncherImages, PointSummary, RecordSource, RunValue, SeriesChange, SeriesStored, SeriesVolume,
     SeriesZoneVolume, ZoneSize,
 };
-pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
+pub use predictions::{CandidateRow, ModelName, NoForecast, PredictionLine, PredictionRow};
 pub use quantities::statement as quantity_statement;
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 pub use soundness::{UnsoundRecords, describe_unsound, unsound_records};
-pub use words::{AttemptResult, RecordsState, RunOutcome};
+pub use words::{IndexedResult, RecordsState, RunOutcome};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -54,27 +55,28 @@ use std::{fs, io, path::Path, time::Duration};
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
 
-/// What the names of temporary indexes begin with.
-const APART: &str = "cvc-index";
-/// Age of a temporary index that no command needs any more.
+/// Prefix of the file names of temporary indexes.
+const TEMPORARY_PREFIX: &str = "cvc-index";
+/// A temporary index of this age is no longer in use.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
-/// An index that is open for reading.
+/// An index opened for reading.
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
     path: Utf8PathBuf,
-    /// A file that is deleted with this.
+    /// The temporary file, if the index is one; deleted when this value is dropped.
     _temporary: Option<tempfile::TempPath>,
 }
 
 impl Index {
-    /// Rebuilds the index of a campaign's directory and opens it. It takes its name only when it is complete, so a reader sees the old
-    /// one or the new one. In a directory that may only be read, it is [apart](Self::apart).
+    /// Rebuilds the index of a campaign's directory and opens it. The file is renamed when it is complete, so readers see either the old index or
+    /// the new one. If the directory is not writable, the index is in a [temporary file](Self::in_temporary_file).
     ///
-    /// Before that, `complete` may add what is derived from everything else, as [`cvc_prediction::holdout::rebuild_index`] does with predictions.
+    /// Before the rename, `complete` may add data that are derived from the rest of the index, such as predictions
+    /// ([`cvc_prediction::holdout::rebuild_index`]).
     ///
-    /// Missing or damaged records are not an error: the run is marked, and the report says so.
+    /// Missing or damaged records are not an error: the run is marked, and reports mention it.
     pub fn rebuild(
         campaign: &Utf8Path,
         complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
@@ -88,7 +90,9 @@ impl Index {
         };
         let made = make();
         let temporary = match made.map_err(StoreError::io("create a file in", campaign)) {
-            Err(error) if error.is_read_only() => return Self::apart_with(campaign, complete),
+            Err(error) if error.is_read_only() => {
+                return Self::in_temporary_file_with(campaign, complete);
+            }
             made => made?,
         };
         fill_with(campaign, temporary.path(), complete)?;
@@ -96,7 +100,7 @@ impl Index {
         temporary
             .persist(&path)
             .map_err(|e| StoreError::io("write", &path)(e.error))?;
-        // A temporary file is private; the index is as readable as its directory lets it be.
+        // A temporary file is readable by its owner only; the index gets the permissions that the directory allows.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -106,31 +110,31 @@ impl Index {
         Self::open(campaign)
     }
 
-    /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an
-    /// archive. It has no predictions.
-    pub fn apart(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
-        Self::apart_with(campaign, |_, _| Ok(()))
+    /// Builds the index of a campaign's directory in a temporary file, which is deleted when the returned value is dropped. The directory is only
+    /// read, so it may be an archive. The index has no predictions.
+    pub fn in_temporary_file(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
+        Self::in_temporary_file_with(campaign, |_, _| Ok(()))
     }
 
-    /// The same, completed.
-    fn apart_with(
+    /// Builds an index as [`Self::in_temporary_file`] does, and completes it with `complete`.
+    fn in_temporary_file_with(
         campaign: &Utf8Path,
         complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
     ) -> Result<Self, AnalysisError> {
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
-        // of commands that were killed. This directory may be one of several containers, whose processes are not seen here: what is young stays
+        // Removes files that killed commands left. Processes in other containers may use this directory unseen, so recent files are kept.
         let is_old = |path: &Utf8PathBuf| {
             let modified = path.metadata().and_then(|found| found.modified());
             let age = modified.ok().and_then(|time| time.elapsed().ok());
             age.is_some_and(|age| age > ABANDONED_AFTER)
         };
-        for left in abandoned(&anywhere, APART)
+        for left in abandoned(&anywhere, TEMPORARY_PREFIX)
             .iter()
             .filter(|path| is_old(path))
         {
             let _ = fs::remove_file(left);
         }
-        let temporary = own_prefix(APART)
+        let temporary = own_prefix(TEMPORARY_PREFIX)
             .and_then(|prefix| {
                 let mut builder = tempfile::Builder::new();
                 builder
@@ -177,7 +181,7 @@ impl Index {
         })
     }
 
-    /// The connection, read-only.
+    /// Returns the connection, which is read-only.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -193,7 +197,7 @@ impl Index {
         rows().map_err(self.failed())
     }
 
-    /// Reads the rows of a statement one after another: all of them may be more than memory holds.
+    /// Calls `each` for each row of a statement, because all rows may not fit into memory.
     fn each<T: FromRow>(
         &self,
         sql: &str,
@@ -211,12 +215,12 @@ impl Index {
         read().map_err(self.failed())
     }
 
-    /// Path of its file.
+    /// Returns the path of the index.
     pub fn path(&self) -> &Utf8Path {
         &self.path
     }
 
-    /// For `map_err`: what SQLite said, with the path of the index.
+    /// Returns a function for `map_err` that adds the path of the index to an error of SQLite.
     fn failed(&self) -> impl Fn(rusqlite::Error) -> AnalysisError + Copy + '_ {
         |source| AnalysisError::Index {
             path: self.path.clone().into(),
@@ -225,7 +229,7 @@ impl Index {
     }
 }
 
-/// Fills the file of an index from a campaign's directory, and completes it.
+/// Fills a new index from a campaign's directory, and completes it with `complete`.
 fn fill_with(
     campaign: &Utf8Path,
     file: &Path,
@@ -238,7 +242,7 @@ fn fill_with(
             .map_err(StoreError::io("read", &file_of_campaign))?;
     }
     let journal = campaign.join("journal.jsonl");
-    // Without a journal it is a campaign that was planned and never run.
+    // Without a journal, the campaign was planned but never run.
     let state = if journal.exists() {
         CampaignState::read(&journal)?
     } else {
@@ -255,8 +259,8 @@ fn fill_with(
     )
 }
 
-/// The plan as it could be carried out, without runs that are not needed: points whose software is missing here, and that have no run from elsewhere, stand with the
-/// excluded.
+/// Returns the plan without runs that are not needed for their points, unless they were attempted. Points that were skipped, because required
+/// software is missing, become excluded points, unless a run of them was attempted.
 fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
     let skipped = state.never_tried(&plan.runs);
     let (mut points, mut excluded) = (Vec::new(), plan.excluded);
@@ -270,7 +274,7 @@ fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
             None => points.push(planned),
         }
     }
-    // a run that its point does not need any more is none of the campaign's
+    // a run that is not needed for its point is not part of the campaign
     let is_needed = |r: &cvc_core::plan::PlannedRun| {
         !state.decided.contains_key(&r.point) || state.run(&r.id).is_some()
     };

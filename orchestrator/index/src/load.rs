@@ -8,7 +8,7 @@ use cvc_core::store::{StoreError, regular};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::io;
 
-/// A figure of merit, as far as reports want to know of it.
+/// A figure of merit declared by an application, with its description for reports.
 #[derive(Deserialize)]
 pub(super) struct DeclaredFigure {
     pub name: String,
@@ -16,19 +16,30 @@ pub(super) struct DeclaredFigure {
     pub better: Better,
 }
 
-/// The facts of a run: names with values; none without a file, or why it cannot be understood.
-pub(super) type RunFacts = Result<Option<Vec<(String, String)>>, String>;
+/// The facts of a run, as names with values; `None` if there is no file of facts.
+pub(super) type RunFacts = Result<Option<Vec<(String, String)>>, FactsError>;
 
-/// The state of a succeeded run's records.
+/// Why the facts of a run cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FactsError {
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("not a JSON object")]
+    NotAnObject,
+}
+
+/// Result of reading the records of a successful run.
 pub(super) enum RunRecords {
-    /// Read; the digest is of the whole file.
+    /// The records were read; `digest` is that of the whole file.
     Read {
         records: Vec<Record>,
         digest: String,
     },
-    /// No such file.
+    /// The file does not exist.
     Missing,
-    /// The problem of an unreadable file.
+    /// The file is unreadable; the text says why.
     Damaged(String),
 }
 
@@ -38,12 +49,12 @@ pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, AnalysisEr
         .map_err(|e| StoreError::damaged(path, e.line(), e.to_string()))?)
 }
 
-/// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers
-/// are there all the same, but not which way is better.
+/// Returns the figures of merit declared in the application's descriptor, as stored in `run.json`. If the descriptor cannot be read, returns none;
+/// whether higher or lower numbers are better is then unknown.
 ///
 /// # Errors
-/// What is there instead of a file.
-pub(super) fn figures(path: &Utf8Path) -> Result<Vec<DeclaredFigure>, String> {
+/// `path` is not a regular file, or reading fails.
+pub(super) fn figures(path: &Utf8Path) -> io::Result<Vec<DeclaredFigure>> {
     #[derive(Deserialize)]
     struct Run {
         descriptor: Descriptor,
@@ -54,7 +65,7 @@ pub(super) fn figures(path: &Utf8Path) -> Result<Vec<DeclaredFigure>, String> {
         figures: Vec<DeclaredFigure>,
     }
     let read = match regular::read(path.as_std_path()) {
-        Err(error) if regular::is_other(path.as_std_path()) => return Err(error.to_string()),
+        Err(error) if regular::is_other(path.as_std_path()) => return Err(error),
         read => read
             .ok()
             .and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok()),
@@ -62,8 +73,8 @@ pub(super) fn figures(path: &Utf8Path) -> Result<Vec<DeclaredFigure>, String> {
     Ok(read.map(|run| run.descriptor.figures).unwrap_or_default())
 }
 
-/// The title that a campaign file gives its report. `None` without one, or if the file cannot be read: a report does not judge
-/// that file.
+/// Returns the title that a campaign file sets for its report. `None` if there is no title or the file cannot be read: a report does not validate
+/// the campaign file.
 pub(super) fn title(path: &Utf8Path) -> Option<String> {
     let file: toml::Table = toml::from_str(&regular::read_text(path.as_std_path()).ok()?).ok()?;
     let of_variant = file.get("variant").and_then(|v| {
@@ -79,13 +90,13 @@ pub(super) fn title(path: &Utf8Path) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// The parser's message without its line number, because it saw only one line.
+/// Returns the parser's message without its line number, which is always 1, because each line is parsed separately.
 fn what(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-/// The records of a run. One bad line makes the whole file damaged.
+/// Reads the records of a run. A single bad line marks the whole file as damaged.
 pub(super) fn records(path: &Utf8Path) -> RunRecords {
     let bytes = match regular::read(path.as_std_path()) {
         Ok(bytes) => bytes,
@@ -114,24 +125,24 @@ pub(super) fn records(path: &Utf8Path) -> RunRecords {
     }
 }
 
-/// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)`
-/// without a file.
+/// Returns the facts of a run. Names of nested values are joined by dots; arrays of texts are joined by `; `, and other arrays are kept as JSON
+/// text. `Ok(None)` if there is no file.
 pub(super) fn facts(path: &Utf8Path) -> RunFacts {
     let bytes = match regular::read(path.as_std_path()) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e.to_string()),
+        Err(e) => return Err(e.into()),
     };
-    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes)?;
     if !value.is_object() {
-        return Err("not a JSON object".to_owned());
+        return Err(FactsError::NotAnObject);
     }
     let mut facts = Vec::new();
     flatten("", value, &mut facts);
     Ok(Some(facts))
 }
 
-/// Depth is bounded by serde_json's own limit of 128 levels.
+/// Recursion is limited by serde_json to 128 levels.
 fn flatten(name: &str, value: serde_json::Value, facts: &mut Vec<(String, String)>) {
     match value {
         serde_json::Value::Object(members) => {

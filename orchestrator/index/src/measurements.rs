@@ -1,4 +1,4 @@
-//! What was measured, as the index has it: a function for each statement, a type for its rows.
+//! Reads measurements from the index. Each statement has a function, and its rows have a type.
 
 #![allow(
     missing_docs,
@@ -9,7 +9,7 @@
 use super::{
     Index,
     row::{FromRow, row},
-    words::AttemptResult,
+    words::IndexedResult,
 };
 use crate::error::AnalysisError;
 use cvc_core::app::descriptor::Better;
@@ -19,7 +19,7 @@ use rusqlite::Row;
 use std::collections::BTreeMap;
 
 row! {
-    /// What is known of the campaign as a whole.
+    /// A fact about the campaign as a whole: name and value.
     pub struct MetaEntry {
         key: String,
         value: String,
@@ -36,7 +36,7 @@ row! {
     }
 }
 
-/// What the counted repeats of a point say of a quantity.
+/// Summary of a quantity over the counted repeats of a point.
 #[derive(Clone, Debug)]
 pub struct PointSummary {
     pub point: String,
@@ -44,12 +44,26 @@ pub struct PointSummary {
     pub summary: Summary,
 }
 
-/// A figure of merit that an application declares.
+/// A figure of merit, as declared by an application.
 #[derive(Clone, Debug)]
 pub struct IndexedFigure {
     pub name: String,
-    /// Which way is better; `None` for neither.
+    /// Whether higher or lower is better; `None` if neither.
     pub better: Option<Better>,
+}
+
+row! {
+    /// The images of one launcher program in a checkpoint: either those on the first node, or those on all further nodes together.
+    pub struct LauncherImages {
+        point: String,
+        /// Name of the program.
+        kind: String,
+        /// Whether these are the images on the first rank's node.
+        is_first: bool,
+        files: f64,
+        /// Mean size of a file, bytes.
+        bytes: f64,
+    }
 }
 
 row! {
@@ -63,22 +77,22 @@ row! {
 }
 
 row! {
-    /// Where records of one name and kind at a point come from.
+    /// How the records of one name and kind at a point were obtained.
     pub struct RecordSource {
         point: String,
         name: String,
-        /// File kind, zone, rule and role, with a space between them.
+        /// File kind, zone, rule and role, separated by spaces.
         labels: String,
         source: String,
     }
 }
 
 row! {
-    /// A record of an image, or of a checkpoint as a whole.
+    /// A record about an image, or about a checkpoint as a whole.
     pub struct ImageRecord {
         name: String,
         value: f64,
-        /// Name of the checkpoint; empty without one.
+        /// Name of the checkpoint; empty if the record has none.
         ckpt: String,
         rank: Option<String>,
         role: Option<String>,
@@ -90,51 +104,53 @@ row! {
 }
 
 row! {
-    /// Size of the image of a rank in a counted run that succeeded, bytes.
+    /// Size of the image of a rank or of its file, bytes, in a counted run that succeeded.
     pub struct ImageSize {
         point: String,
         run: String,
-        /// Name of the checkpoint; empty without one.
+        /// Name of the checkpoint; empty if the record has none.
         ckpt: String,
+        /// Number of the image in the order of virtual pids.
+        rank: u32,
         bytes: f64,
     }
 }
 
 row! {
-    /// What a method stores of a checkpoint of a series: the mean over the counted runs of a point that have it.
+    /// Bytes that a method stores for a checkpoint of a series: mean over those counted runs of a point that have the checkpoint.
     pub struct SeriesVolume {
         point: String,
-        /// As records name it.
+        /// Name of the method, as in records.
         method: String,
         /// Number of the checkpoint, from 1.
         ckpt: u32,
-        /// Whether it is the first of the series: not all series begin with number 1.
+        /// Whether it is the first checkpoint of the series; not all series begin with number 1.
         is_first: bool,
-        /// Number of the one that it is stored against; none: it is stored in full, or runs of the point have several.
+        /// Number of the checkpoint that it is stored against. `None` if it is stored in full, or if runs of the point differ.
         base: Option<u32>,
         bytes: f64,
     }
 }
 
 row! {
-    /// A record of how checkpoints of a series are stored in files: the mean over the counted runs of a point that have it.
+    /// A record about the stored files of a series of checkpoints: mean over those counted runs of a point that have the record.
     pub struct SeriesStored {
         point: String,
-        /// As records name it.
+        /// Name of the method, as in records.
         method: String,
         codec: String,
-        /// Bytes of a block.
+        /// Size of a block, bytes.
         block: u32,
-        /// Number of the checkpoint, from 1; 0 for what is about the series as a whole.
+        /// Number of the checkpoint, from 1; 0 for values of the whole series.
         ckpt: u32,
-        /// Whether it was stored while the program ran, by the label `live`.
+        /// Whether it was stored while the program ran (label `live`).
         is_live: bool,
         value: f64,
     }
 }
 
 row! {
-    /// What changed in a zone since the checkpoint before: the mean over the counted runs of a point that have it.
+    /// Changes in a zone since the previous checkpoint, bytes: mean over those counted runs of a point that have the record.
     pub struct SeriesZoneVolume {
         point: String,
         zone: String,
@@ -146,33 +162,34 @@ row! {
 
 row! {
     /// A checkpoint of a series in a counted run that succeeded.
-    pub struct SeriesState {
+    pub struct IndexedSeriesState {
         run: String,
         point: String,
         /// Number of the checkpoint, from 1.
         ckpt: u32,
-        /// When it was asked for, seconds.
+        /// When it was requested, seconds since computing began. If the program took the checkpoint itself: when reading it began, seconds since the
+        /// program's start.
         at_s: f64,
         bytes: f64,
     }
 }
 
 row! {
-    /// What changed between two checkpoints of a series in a counted run that succeeded.
+    /// Changes between two checkpoints of a series in a counted run that succeeded.
     pub struct SeriesChange {
         run: String,
-        /// Number of the newer one, from 2.
+        /// Number of the newer checkpoint, from 2.
         ckpt: u32,
-        /// Number of the older one.
+        /// Number of the older checkpoint.
         since: u32,
-        /// Zone of memory; none: all of it.
+        /// Zone of memory; `None`: all memory.
         zone: Option<String>,
         bytes: f64,
     }
 }
 
 row! {
-    /// What all images of a checkpoint have of a zone of memory, by the rules of owners: the most of the checkpoints of a run.
+    /// Size of a zone of memory in all images of a checkpoint, by the owner rules: the maximum over the checkpoints of a run.
     pub struct ZoneSize {
         run: String,
         zone: String,
@@ -181,36 +198,36 @@ row! {
 }
 
 row! {
-    /// What a run cost.
+    /// Cost of a run.
     pub struct RunCost {
         site: String,
         point: String,
         usd: Option<f64>,
-        /// Dollars for an hour of a node, as written.
+        /// Dollars per hour for a node, as text.
         rate: Option<String>,
-        /// Where the price is from.
+        /// Where the price comes from.
         price: Option<String>,
     }
 }
 
 row! {
-    /// Instances that a cloud was asked for.
+    /// A request for cloud instances.
     pub struct IndexedLease {
         site: String,
         instance_type: String,
         spot: bool,
         instances: u32,
-        /// How long they were there, all together, seconds.
+        /// Total time of all its instances, seconds.
         instance_s: f64,
-        /// Dollars in all; `None`: not known.
+        /// Total cost, dollars; `None` if unknown.
         usd: Option<f64>,
-        /// Dollars for an hour of one, as text.
+        /// Dollars per hour for one instance, as text.
         rate: Option<String>,
-        /// Where the price is from.
+        /// Where the price comes from.
         price: Option<String>,
-        /// When it was ordered, UTC.
+        /// Time of the order, UTC.
         intended: String,
-        /// `None`: not known to be over.
+        /// Time when the lease ended, UTC; `None` if unknown.
         ended: Option<String>,
     }
 }
@@ -219,34 +236,34 @@ row! {
     /// An attempt at a run.
     pub struct IndexedAttempt {
         run: String,
-        /// UTC.
+        /// Time of the start, UTC.
         started: Option<String>,
-        /// UTC; `None`: it did not end, or nobody knows when.
+        /// Time of the end, UTC; `None` if it has not ended or the time is unknown.
         ended: Option<String>,
-        result: AttemptResult,
+        result: IndexedResult,
     }
 }
 
 row! {
-    /// What was fetched from a cloud.
+    /// A transfer from a cloud.
     pub struct IndexedTransfer {
         site: String,
         bytes: i64,
-        /// Dollars; `None`: not known.
+        /// Cost, dollars; `None` if unknown.
         usd: Option<f64>,
     }
 }
 
-/// A record with its run: every column as text, and the value.
+/// A record with its run: all columns as text, and the value as a number.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelledRecord<'r> {
-    /// The columns of [`LabelledRecord::COLUMNS`].
+    /// Values of the columns [`LabelledRecord::COLUMNS`].
     pub text: [Option<&'r str>; 15],
     pub value: Option<f64>,
 }
 
 impl LabelledRecord<'_> {
-    /// Names of the columns of text. The first is the run.
+    /// Names of the text columns; the first is the run.
     pub const COLUMNS: [&'static str; 15] = [
         "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank",
         "role", "image", "zone", "kind", "rule",
@@ -314,7 +331,7 @@ impl FromRow for IndexedFigure {
 }
 
 impl<'r> LabelledRecord<'r> {
-    /// Reads it from a row whose columns are those of text in their order, then the value.
+    /// Reads a record from a row that has the text columns in order, followed by the value.
     fn of(row: &'r Row<'_>) -> rusqlite::Result<Self> {
         let mut text = [None; 15];
         for (at, text) in text.iter_mut().enumerate() {
@@ -328,7 +345,7 @@ impl<'r> LabelledRecord<'r> {
 }
 
 impl Index {
-    /// What is known of the campaign as a whole, by name.
+    /// Returns facts about the campaign as a whole, by name.
     pub fn meta(&self) -> Result<BTreeMap<String, String>, AnalysisError> {
         let entries: Vec<MetaEntry> = self.read("SELECT key, value FROM meta", [])?;
         Ok(entries
@@ -337,7 +354,7 @@ impl Index {
             .collect())
     }
 
-    /// The values of all quantities in all runs, in the order of the plan.
+    /// Reads the values of all quantities in all runs, in the order of the plan.
     pub fn each_run_value(&self, each: impl FnMut(RunValue)) -> Result<(), AnalysisError> {
         self.each(
             "SELECT run, quantity, unit, value FROM quantities ORDER BY rowid",
@@ -346,22 +363,22 @@ impl Index {
         )
     }
 
-    /// The summaries of all quantities at all points.
+    /// Returns the summaries of all quantities at all points.
     pub fn summaries(&self) -> Result<Vec<PointSummary>, AnalysisError> {
         self.read("SELECT * FROM summaries", [])
     }
 
-    /// The figures of merit of all applications; one name stands once for each application.
+    /// Returns the figures of merit of all applications; a name occurs once for each application that declares it.
     pub fn figures(&self) -> Result<Vec<IndexedFigure>, AnalysisError> {
         self.read("SELECT name, better FROM figures ORDER BY app, name", [])
     }
 
-    /// The facts of all runs, by key and value.
+    /// Reads the facts of all runs, sorted by key and value.
     pub fn each_fact(&self, each: impl FnMut(RunFact)) -> Result<(), AnalysisError> {
         self.each("SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run ORDER BY f.key, f.value", [], each)
     }
 
-    /// One fact of the runs that succeeded, in the order of the plan.
+    /// Returns one fact for all runs that succeeded and have it, in the order of the plan.
     pub fn fact(&self, key: &str) -> Result<Vec<RunFact>, AnalysisError> {
         self.read(
             "SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run
@@ -370,7 +387,7 @@ impl Index {
         )
     }
 
-    /// All records with their runs, in the order of the plan, which is that in which they were added.
+    /// Reads all records with their runs. Runs are in the order of the plan; records of a run are in the order in which they were added.
     pub fn each_record(
         &self,
         mut each: impl FnMut(LabelledRecord<'_>) -> Result<(), AnalysisError>,
@@ -386,7 +403,7 @@ impl Index {
         Ok(())
     }
 
-    /// Where the records of the counted runs of each point come from, each source once.
+    /// Returns the distinct sources of records in the counted runs of each point.
     pub fn record_sources(&self) -> Result<Vec<RecordSource>, AnalysisError> {
         self.read(
             "SELECT DISTINCT r.point, c.name, coalesce(c.kind, '') || ' ' || coalesce(c.zone, '') || ' ' || coalesce(c.rule, '') || ' ' ||
@@ -396,7 +413,7 @@ impl Index {
         )
     }
 
-    /// The records of a run that have a value.
+    /// Returns the records of a run that have a value.
     pub fn image_records(&self, run: &str) -> Result<Vec<ImageRecord>, AnalysisError> {
         self.read(
             "SELECT name, value, coalesce(ckpt, '') AS ckpt, rank, role, zone, json_extract(labels, '$.sub') AS sub, rule, kind FROM records
@@ -405,18 +422,38 @@ impl Index {
         )
     }
 
-    /// The sizes of the images of ranks, checkpoint by checkpoint.
-    pub fn each_image_size(&self, each: impl FnMut(ImageSize)) -> Result<(), AnalysisError> {
+    /// Reads the sizes of the images of ranks, or of their files, by checkpoint. `name` is the name of the records.
+    pub fn each_image_size(
+        &self,
+        name: &str,
+        each: impl FnMut(ImageSize),
+    ) -> Result<(), AnalysisError> {
         self.each(
-            "SELECT r.point, r.id AS run, coalesce(c.ckpt, '') AS ckpt, c.value AS bytes FROM records c JOIN runs r ON r.id = c.run
+            "SELECT r.point, r.id AS run, coalesce(c.ckpt, '') AS ckpt, CAST(c.rank AS INTEGER) AS rank, c.value AS bytes FROM records c JOIN runs r ON r.id = c.run
              WHERE c.name = ? AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
-             ORDER BY 1, 2, 3",
-            [names::IMAGE_BYTES],
+             ORDER BY 1, 2, 3, 4",
+            [name],
             each,
         )
     }
 
-    /// What runs cost, warm-ups too, in the order in which it was recorded.
+    /// Returns the launchers' images by program, on the first rank's node and on all other nodes together: means over the checkpoints of each
+    /// point.
+    pub fn launcher_images(&self) -> Result<Vec<LauncherImages>, AnalysisError> {
+        self.read(
+            "WITH of_point AS (SELECT c.run, c.ckpt, c.rank, c.role, json_extract(c.labels, '$.node') AS node, c.value, r.point
+                 FROM records c JOIN runs r ON r.id = c.run
+                 WHERE c.name = ? AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'),
+             first AS (SELECT run, max(node) AS node FROM of_point WHERE rank = '0' GROUP BY run),
+             taken AS (SELECT point, count(DISTINCT run || ' ' || coalesce(ckpt, '')) AS checkpoints FROM of_point GROUP BY point)
+             SELECT o.point, o.role AS kind, coalesce(o.node = f.node, 1) AS is_first, count(*) * 1.0 / t.checkpoints AS files, avg(o.value) AS bytes
+             FROM of_point o JOIN first f ON f.run = o.run JOIN taken t ON t.point = o.point
+             WHERE o.role IS NOT NULL GROUP BY o.point, o.role, 3 ORDER BY o.point, o.role, 3 DESC",
+            [names::FILE_BYTES],
+        )
+    }
+
+    /// Returns the costs of runs, including warm-ups, in the order in which they were recorded.
     pub fn run_costs(&self) -> Result<Vec<RunCost>, AnalysisError> {
         self.read(
             "SELECT p.site, p.id AS point, c.value AS usd, json_extract(c.labels, '$.usd_per_node_hour') AS rate,
@@ -426,7 +463,7 @@ impl Index {
         )
     }
 
-    /// What methods store of the checkpoints of series, by point, method and checkpoint.
+    /// Returns the bytes that methods store for the checkpoints of series, by point, method and checkpoint.
     pub fn series_volumes(&self) -> Result<Vec<SeriesVolume>, AnalysisError> {
         self.read(
             "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, CAST(c.ckpt AS INTEGER) AS ckpt,
@@ -442,8 +479,8 @@ impl Index {
         )
     }
 
-    /// How checkpoints of series are stored in files, by point, method, codec, size of blocks and checkpoint: records of one name, such as
-    /// [`names::SERIES_FILE_BYTES`].
+    /// Returns records about the stored files of series, by point, method, codec, block size and checkpoint. `name` is the name of the records,
+    /// such as [`names::SERIES_FILE_BYTES`].
     pub fn series_stored(&self, name: &str) -> Result<Vec<SeriesStored>, AnalysisError> {
         self.read(
             "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, json_extract(c.labels, '$.codec') AS codec,
@@ -458,7 +495,7 @@ impl Index {
         )
     }
 
-    /// What changed in each zone since the checkpoint before, by point, zone and checkpoint.
+    /// Returns the changes in each zone since the previous checkpoint, by point, zone and checkpoint.
     pub fn series_zone_volumes(&self) -> Result<Vec<SeriesZoneVolume>, AnalysisError> {
         self.read(
             "SELECT p.id AS point, c.zone, CAST(c.ckpt AS INTEGER) AS ckpt, avg(c.value) AS bytes
@@ -470,8 +507,8 @@ impl Index {
         )
     }
 
-    /// The checkpoints of all series, by run and number.
-    pub fn series_states(&self) -> Result<Vec<SeriesState>, AnalysisError> {
+    /// Returns the checkpoints of all series, by run and number.
+    pub fn series_states(&self) -> Result<Vec<IndexedSeriesState>, AnalysisError> {
         self.read(
             "SELECT r.id AS run, p.id AS point, CAST(a.ckpt AS INTEGER) AS ckpt, a.value AS at_s, b.value AS bytes
              FROM records a JOIN records b ON b.run = a.run AND b.ckpt = a.ckpt JOIN runs r ON r.id = a.run JOIN points p ON p.id = r.point
@@ -482,7 +519,7 @@ impl Index {
         )
     }
 
-    /// What changed between checkpoints of series, in all and by zone, by run.
+    /// Returns the changes between checkpoints of series, in total and by zone, by run.
     pub fn series_changes(&self) -> Result<Vec<SeriesChange>, AnalysisError> {
         self.read(
             "SELECT r.id AS run, CAST(c.ckpt AS INTEGER) AS ckpt, CAST(json_extract(c.labels, '$.since') AS INTEGER) AS since, c.zone,
@@ -495,7 +532,7 @@ impl Index {
         )
     }
 
-    /// How large zones are, by run.
+    /// Returns the sizes of zones, by run.
     pub fn zone_sizes(&self) -> Result<Vec<ZoneSize>, AnalysisError> {
         self.read(
             "SELECT run, zone, max(bytes) AS bytes
@@ -506,12 +543,12 @@ impl Index {
         )
     }
 
-    /// What was fetched from clouds, by site.
+    /// Returns the transfers from clouds, by site.
     pub fn transfers(&self) -> Result<Vec<IndexedTransfer>, AnalysisError> {
         self.read("SELECT site, bytes, usd FROM transfers ORDER BY site", [])
     }
 
-    /// The attempts at all runs.
+    /// Returns the attempts of all runs.
     pub fn attempts(&self) -> Result<Vec<IndexedAttempt>, AnalysisError> {
         self.read(
             "SELECT run, started, ended, result FROM attempts ORDER BY run, attempt",
@@ -519,7 +556,7 @@ impl Index {
         )
     }
 
-    /// What clouds were asked for, in the order of the journal.
+    /// Returns the requests for cloud instances, in the order of the journal.
     pub fn leases(&self) -> Result<Vec<IndexedLease>, AnalysisError> {
         self.read(
             "SELECT site, instance_type, spot, instances, instance_s, usd, CAST(usd_per_hour AS TEXT) AS rate, price, intended,

@@ -1,4 +1,4 @@
-//! Predictions of held-out points, as the index and `predictions.jsonl` keep them.
+//! Predictions of held-out points, as stored in the index and in `predictions.jsonl`.
 
 use super::{
     Index,
@@ -17,75 +17,83 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum PredictionLine {
-    /// A quantity of a held-out point.
+    /// The prediction of one quantity of a held-out point.
     Prediction(PredictionRow),
     /// A model that was considered.
     Candidate(CandidateRow),
-    /// The reason for a missing prediction.
+    /// A problem that prevented predictions.
     Problem {
-        /// For people.
+        /// The problem, as text.
         text: String,
     },
 }
 
-/// One quantity of a held-out point: predicted, and measured afterwards. It is never a measured record.
+/// Why there is no prediction for a quantity of a held-out point.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct NoForecast {
+    /// The reason, as text.
+    pub why: String,
+}
+
+/// The prediction of one quantity of a held-out point, and the value that was measured. It is not a measured record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictionRow {
     /// The held-out point.
     pub point: PointId,
-    /// Which quantity; its name says the unit of all values here.
+    /// The quantity. Its name includes the unit of all values in this row.
     pub quantity: Quantity,
-    /// The number with its interval, or why there is none.
+    /// The predicted value with its interval, or why there is none.
     #[serde(flatten, with = "written_answer")]
-    pub answer: Result<Estimate, String>,
-    /// Mean of the repeats.
+    pub answer: Result<Estimate, NoForecast>,
+    /// Mean of the measured repeats.
     pub measured: f64,
     /// 100·|predicted − measured|/measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_pct: Option<f64>,
-    /// Whether the measured value lies within the interval; `None` without one.
+    /// Whether the interval contains the measured value; `None` if there is no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<bool>,
-    /// The model; `None` without a number.
+    /// The model; `None` if there is no prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelName>,
-    /// The points that it was fitted on; empty for a model that needs none.
+    /// The points to which the model was fitted; empty if it needs none.
     pub training: Vec<PointId>,
 }
 
 /// A model by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelName {
-    /// Short name: `dtapp-halo`.
+    /// Short name, such as `dtapp-halo`.
     pub id: String,
-    /// For people.
+    /// Title for display.
     pub title: String,
-    /// What it requires: `no-run`, `small-runs`, `published`.
+    /// What the model requires: `no-run`, `small-runs` or `published`.
     pub tier: String,
 }
 
-/// A model that was considered for a quantity of a program on an MPI library.
+/// A model that was considered for a quantity of a program with an MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateRow {
-    /// What it was considered for: program, class, MPI library, as far as the model tells them apart.
+    /// What the model was fitted for: program, class and MPI library, if the model distinguishes them.
     pub of: String,
-    /// Which quantity.
+    /// The quantity.
     pub quantity: Quantity,
     /// The model.
     pub model: ModelName,
-    /// Whether it was taken.
+    /// Whether the model was chosen.
     pub chosen: bool,
     /// Mean leave-one-out error at the training points, percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_one_out_pct: Option<f64>,
-    /// Why it was not fitted.
+    /// Why the model was not fitted; `None` if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// An answer in `predictions.jsonl`: `"answer": "predicted"` with its numbers, or `"answer": "refused"` with the reason.
+/// Format of an answer in `predictions.jsonl`: `"answer": "predicted"` with its numbers, or `"answer": "refused"` with the reason.
 mod written_answer {
-    use super::{Estimate, Interval, LEVEL};
+    use super::{Estimate, Interval, LEVEL, NoForecast};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -105,7 +113,7 @@ mod written_answer {
     }
 
     pub fn serialize<S: Serializer>(
-        answer: &Result<Estimate, String>,
+        answer: &Result<Estimate, NoForecast>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         let written = match answer {
@@ -115,14 +123,14 @@ mod written_answer {
                 high: interval.map(|i| i.high),
                 level: LEVEL,
             },
-            Err(why) => WrittenAnswer::Refused { why: why.clone() },
+            Err(NoForecast { why }) => WrittenAnswer::Refused { why: why.clone() },
         };
         written.serialize(to)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Result<Estimate, String>, D::Error> {
+    ) -> Result<Result<Estimate, NoForecast>, D::Error> {
         Ok(match WrittenAnswer::deserialize(from)? {
             WrittenAnswer::Predicted {
                 predicted,
@@ -133,12 +141,12 @@ mod written_answer {
                 value: predicted,
                 interval: low.zip(high).map(|(low, high)| Interval { low, high }),
             }),
-            WrittenAnswer::Refused { why } => Err(why),
+            WrittenAnswer::Refused { why } => Err(NoForecast { why }),
         })
     }
 }
 
-/// A point that `[predict]` puts on a side.
+/// A point, and whether `[predict]` uses it for training or holds it out.
 #[derive(Clone, Debug)]
 pub struct SplitPoint {
     pub id: PointId,
@@ -147,16 +155,16 @@ pub struct SplitPoint {
 }
 
 row! {
-    /// A bound of `[predict]`.
+    /// A limit set in `[predict]`, which the predictions should satisfy.
     pub struct PredictionBound {
-        /// A quantity, or `coverage`.
+        /// The quantity, or `coverage`.
         what: String,
         percent: f64,
     }
 }
 
 row! {
-    /// The reason for a missing prediction.
+    /// A problem that prevented predictions.
     pub struct PredictionProblem {
         text: String,
     }
@@ -173,7 +181,7 @@ impl FromRow for SplitPoint {
 }
 
 impl ModelName {
-    /// The model of a row of `predictions` or `prediction_candidates`, if there is one.
+    /// Reads the model from a row of `predictions` or `prediction_candidates`, if it has one.
     fn of(r: &Row<'_>) -> rusqlite::Result<Option<Self>> {
         let Some(id) = r.get("model")? else {
             return Ok(None);
@@ -186,7 +194,7 @@ impl ModelName {
     }
 }
 
-/// `None` if the row is of a quantity that this version does not know.
+/// `None` if this version does not support the quantity of the row.
 impl FromRow for Option<PredictionRow> {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
         let Some(quantity) = Quantity::named(&r.get::<_, String>("quantity")?) else {
@@ -202,7 +210,9 @@ impl FromRow for Option<PredictionRow> {
                     interval: ends.map(|(low, high)| Interval { low, high }),
                 })
             }
-            None => Err(r.get::<_, Option<String>>("refused")?.unwrap_or_default()),
+            None => Err(NoForecast {
+                why: r.get::<_, Option<String>>("refused")?.unwrap_or_default(),
+            }),
         };
         Ok(Some(PredictionRow {
             point: PointId::from_written(&r.get::<_, String>("point")?),
@@ -217,7 +227,7 @@ impl FromRow for Option<PredictionRow> {
     }
 }
 
-/// `None` if the row is of a quantity that this version does not know.
+/// `None` if this version does not support the quantity of the row.
 impl FromRow for Option<CandidateRow> {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
         let Some(quantity) = Quantity::named(&r.get::<_, String>("quantity")?) else {
@@ -238,7 +248,8 @@ impl FromRow for Option<CandidateRow> {
 }
 
 impl Index {
-    /// The points on both sides of the split, in the order of the plan; none if the index is older than predictions.
+    /// Returns the training points and the held-out points, in the order of the plan; none if an earlier version without predictions wrote the
+    /// index.
     pub fn split_points(&self) -> Result<Vec<SplitPoint>, AnalysisError> {
         let has_split = || {
             self.connection
@@ -251,7 +262,7 @@ impl Index {
         self.read("SELECT p.*, s.role FROM prediction_points s JOIN points p ON p.id = s.point ORDER BY p.seq", [])
     }
 
-    /// The bounds on predictions, in the order of the campaign file.
+    /// Returns the limits on predictions, in the order of the campaign file.
     pub fn prediction_bounds(&self) -> Result<Vec<PredictionBound>, AnalysisError> {
         self.read(
             "SELECT what, percent FROM prediction_bounds ORDER BY rowid",
@@ -259,7 +270,7 @@ impl Index {
         )
     }
 
-    /// The predictions, in the order of the plan.
+    /// Returns the predictions, in the order of the plan.
     pub fn predictions(&self) -> Result<Vec<PredictionRow>, AnalysisError> {
         Ok(self
             .read::<Option<_>>("SELECT * FROM predictions ORDER BY rowid", [])?
@@ -268,7 +279,7 @@ impl Index {
             .collect())
     }
 
-    /// The models that were considered.
+    /// Returns the models that were considered.
     pub fn prediction_candidates(&self) -> Result<Vec<CandidateRow>, AnalysisError> {
         Ok(self
             .read::<Option<_>>("SELECT * FROM prediction_candidates ORDER BY rowid", [])?
@@ -277,17 +288,17 @@ impl Index {
             .collect())
     }
 
-    /// The reason for a missing prediction.
+    /// Returns the problems that prevented predictions.
     pub fn prediction_problems(&self) -> Result<Vec<String>, AnalysisError> {
         let problems: Vec<PredictionProblem> =
             self.read("SELECT text FROM prediction_problems ORDER BY rowid", [])?;
         Ok(problems.into_iter().map(|problem| problem.text).collect())
     }
 
-    /// Adds a split and its predictions to the file of an index that has none yet, and closes it.
+    /// Adds the division into training and held-out points, and the predictions, to an index that has none yet; closes the index.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// The file cannot be written.
     pub fn add_predictions(
         self,
         split: &Split,
@@ -298,7 +309,7 @@ impl Index {
             path,
             _temporary,
         } = self;
-        // it is open for reading only
+        // this connection is read-only
         drop(connection);
         let insert = || -> rusqlite::Result<()> {
             let mut connection = Connection::open(&path)?;
@@ -337,7 +348,10 @@ fn insert_split(t: &Transaction<'_>, split: &Split) -> rusqlite::Result<()> {
 fn insert_line(t: &Transaction<'_>, line: &PredictionLine) -> rusqlite::Result<()> {
     match line {
         PredictionLine::Prediction(p) => {
-            let (estimate, refused) = (p.answer.as_ref().ok(), p.answer.as_ref().err());
+            let (estimate, refused) = (
+                p.answer.as_ref().ok(),
+                p.answer.as_ref().err().map(|no| &no.why),
+            );
             let interval = estimate.and_then(|e| e.interval);
             let training = serde_json::to_string(&p.training).unwrap_or_default();
             t.prepare_cached("INSERT INTO predictions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?

@@ -1,9 +1,9 @@
-//! The statement that makes quantities of records: it follows from the registry of measured quantities.
+//! The SQL statement that computes quantities from records, generated from the registry of measured quantities.
 
 use cvc_core::measured::{Derived, How, MEASURED};
 use std::collections::BTreeMap;
 
-/// The quantities that are computed from several records. The registry has their names and meanings.
+/// The quantities that are computed from several records. The registry contains their names and meanings.
 const COMPUTED: &str = "
     SELECT run, 'shared_with_stacks_bytes' AS quantity, unit, ckpt, sum(value) / count(DISTINCT rank) AS value FROM of_run
         WHERE name = 'zone_bytes' AND rank IS NOT NULL AND rule = 'owner' AND zone IN ('SHMEM', 'REST') GROUP BY run, ckpt
@@ -13,12 +13,17 @@ const COMPUTED: &str = "
     -- the nodes of a run are paid while they take a checkpoint
     SELECT l.run, 'ckpt_cost_usd', 'USD', l.ckpt,
            l.value * json_extract(c.labels, '$.nodes') * json_extract(c.labels, '$.usd_per_node_hour') / 3600
-        FROM of_run l JOIN of_run c ON c.run = l.run AND c.name = 'cost_usd' WHERE l.name = 'ckpt_latency_s'";
+        FROM of_run l JOIN of_run c ON c.run = l.run AND c.name = 'cost_usd' WHERE l.name = 'ckpt_latency_s'
+    UNION ALL
+    SELECT l.run, 'restart_bandwidth_mib_per_s', 'MiB/s', l.ckpt, b.value / 1048576.0 / l.value
+        FROM of_run l JOIN of_run b ON b.run = l.run AND b.name = 'restart_bytes'
+            AND json_extract(b.labels, '$.restart') = json_extract(l.labels, '$.restart')
+        WHERE l.name = 'restart_latency_s' AND l.value > 0";
 
 /// Labels that are columns of `records`.
 const COLUMNS: [&str; 5] = ["ckpt", "rank", "zone", "kind", "rule"];
 
-/// Returns the statement that adds the quantities of the runs whose records are behind row `?1`, in the order of the plan.
+/// Returns the SQL statement that adds the quantities of the runs whose records come after row `?1`, in the order of the plan.
 pub fn statement() -> String {
     let mut groups: BTreeMap<(How, &[&str]), Vec<&str>> = BTreeMap::new();
     let mut not_plain = Vec::new();
@@ -36,7 +41,7 @@ pub fn statement() -> String {
         .iter()
         .map(|((how, by), names)| select(*how, by, &format!("name IN ({})", quoted(names))))
         .collect();
-    // figures of merit are averaged, too
+    // the mean of figures of merit is also taken
     let others = format!("name NOT IN ({})", quoted(&not_plain));
     selects.push(select(How::Mean, &[], &others));
     format!(
@@ -49,7 +54,7 @@ pub fn statement() -> String {
     )
 }
 
-/// Makes the part of the statement for records of some names.
+/// Returns the part of the statement that handles the records with these names.
 fn select(how: How, by: &[&str], names: &str) -> String {
     let (value, only) = match how {
         How::Mean => ("avg(value)", ""),
@@ -110,19 +115,23 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            ["shared_with_stacks_bytes", "cpu_s", "ckpt_cost_usd"]
+            [
+                "shared_with_stacks_bytes",
+                "cpu_s",
+                "ckpt_cost_usd",
+                "restart_bandwidth_mib_per_s"
+            ]
         );
         assert!(names.into_iter().all(computed));
     }
 
-    /// Write it again with `CVC_BLESS=1 cargo test -p cvc-index --lib quantities`.
+    /// Regenerate the page with `CVC_BLESS=1 cargo test -p cvc-index --lib quantities`.
     #[test]
     fn the_page_on_data_has_the_registry() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
         let page = std::fs::read_to_string(path).expect("the page");
-        let head =
-            "| record | unit | labels | quantity of a run | meaning |\n|---|---|---|---|---|\n";
-        let (before, rest) = page.split_once(head).expect("the table");
+        let head = "Quantity (unit; labels of its records): meaning\n\n";
+        let (before, rest) = page.split_once(head).expect("the list");
         let after = rest.find("\n\n").map_or("", |end| &rest[end + 1..]);
         let rows: String = MEASURED.iter().map(documented).collect();
         let wanted = format!("{before}{head}{rows}{after}");
@@ -136,6 +145,7 @@ mod tests {
         }
     }
 
+    /// Returns the line of the page for a quantity. A mean over checkpoints with the same name as its records needs no note.
     fn documented(row: &cvc_core::measured::Measured) -> String {
         let quantity = |of: &Derived| {
             let labels: String = of
@@ -144,36 +154,42 @@ mod tests {
                 .map(|label| format!("_{}", label.to_uppercase()))
                 .collect();
             let how = match of.how {
-                How::Mean | How::SincePrevious => "mean",
+                How::Mean => "mean",
+                How::SincePrevious => "mean since the previous checkpoint",
                 How::Sum => "sum",
-                How::Max => "largest",
-                How::ImageMean => "mean over the images of the ranks",
-                How::RankMean => "mean over the ranks",
+                How::Max => "maximum",
+                How::ImageMean => "mean over rank images",
+                How::RankMean => "mean over ranks",
             };
-            let since = if of.how == How::SincePrevious {
-                ", of those since the previous checkpoint"
-            } else {
-                ""
-            };
-            format!(
-                "`{}{}{labels}`: {how}{since}",
-                row.name,
-                Derived::suffix(of.how)
-            )
+            match (Derived::suffix(of.how), labels.as_str()) {
+                ("", "") => how.to_owned(),
+                (suffix, labels) => format!("`{}{suffix}{labels}`: {how}", row.name),
+            }
         };
-        let (record, quantities) = match row.derived {
-            None => (String::new(), format!("`{}`: computed", row.name)),
-            Some([]) => (format!("`{}`", row.name), "only in `records`".to_owned()),
+        let notes = match row.derived {
+            None => "computed".to_owned(),
+            Some([]) => "only in `records`".to_owned(),
+            Some([of]) if of.how == How::Mean && of.by.is_empty() => String::new(),
             Some(derived) => {
                 let derived: Vec<String> = derived.iter().map(quantity).collect();
-                (format!("`{}`", row.name), derived.join("; "))
+                derived.join("; ")
             }
+        };
+        let notes = if notes.is_empty() {
+            notes
+        } else {
+            format!(" *({notes})*")
         };
         let unit = serde_json::to_value(row.unit).expect("a unit");
         let unit = unit.as_str().expect("a word");
+        let labels = if row.labels.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", row.labels)
+        };
         format!(
-            "| {record} | {unit} | {} | {quantities} | {} |\n",
-            row.labels,
+            "- `{}` ({unit}{labels}): {}{notes}\n",
+            row.name,
             row.meaning.trim()
         )
     }

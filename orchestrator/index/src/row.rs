@@ -1,17 +1,17 @@
-//! How rows become values: every column is read by its name.
+//! Converts rows to Rust values; columns are read by name.
 
 use rusqlite::Row;
 
-/// A value that a row of a statement holds.
+/// A type that can be read from a row of a statement.
 pub trait FromRow: Sized {
-    /// Reads it.
+    /// Reads the value from the row.
     ///
     /// # Errors
-    /// When a column is missing or holds something else.
+    /// A column is missing or has another type.
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self>;
 }
 
-/// A struct whose fields are columns of the same name.
+/// Defines a struct whose fields are read from the columns with the same names.
 macro_rules! row {
     ($(#[$doc:meta])* $vis:vis struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! The points and runs of the plan, as the index has them.
+//! Reads the points and runs of the plan from the index.
 
 #![allow(
     missing_docs,
@@ -23,7 +23,7 @@ pub struct IndexedPoint {
     pub point: Point,
 }
 
-/// What libraries own of private anonymous memory in each process.
+/// The baseline of a point: the private anonymous memory of libraries in each process.
 #[derive(Clone, Debug)]
 pub struct IndexedBaseline {
     pub site: String,
@@ -43,7 +43,7 @@ impl FromRow for IndexedBaseline {
     }
 }
 
-/// A point that does not run.
+/// An excluded point.
 #[derive(Clone, Debug)]
 pub struct IndexedExclusion {
     pub point: Point,
@@ -51,7 +51,7 @@ pub struct IndexedExclusion {
     pub reason: String,
 }
 
-/// A run of the plan, with what became of it.
+/// A run of the plan, with its outcome.
 #[derive(Clone, Debug)]
 pub struct IndexedRun {
     pub id: String,
@@ -63,14 +63,14 @@ pub struct IndexedRun {
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub dir: Option<String>,
-    /// When its last attempt began, UTC.
+    /// Start of the last attempt, UTC.
     pub started: Option<String>,
-    /// When it ended, UTC.
+    /// End of the last attempt, UTC.
     pub ended: Option<String>,
-    /// State of its records.
+    /// State of the run's records.
     pub records: RecordsState,
     pub records_detail: Option<String>,
-    /// The block that it is planned for.
+    /// The block for which the run is planned.
     pub block: Option<u32>,
 }
 
@@ -115,46 +115,46 @@ impl FromRow for IndexedRun {
 }
 
 row! {
-    /// A point that needed no further run.
+    /// A point that needed no further run, according to the stopping rule.
     pub struct IndexedDecision {
         /// Digest of the point.
         point: String,
-        /// Its counted runs that succeeded by then.
+        /// Number of its counted runs that had succeeded when this was decided.
         repeats: u32,
-        /// Whether its interval was as narrow as asked.
+        /// Whether its confidence interval was as narrow as requested.
         is_narrow: bool,
-        /// How wide it is, and of what.
+        /// The width of the interval, and the quantity.
         reason: String,
     }
 }
 
 impl Index {
-    /// The points that needed no further run.
+    /// Returns the points that needed no further run.
     pub fn decisions(&self) -> Result<Vec<IndexedDecision>, AnalysisError> {
         self.read("SELECT * FROM decisions ORDER BY point", [])
     }
 
-    /// The points, in the order of the plan, without those that only measure the libraries' memory.
+    /// Returns the points in the order of the plan, without points that only measure the libraries' memory.
     pub fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
         self.read("SELECT * FROM points WHERE NOT baseline ORDER BY seq", [])
     }
 
-    /// All points, in the order of the plan.
+    /// Returns all points in the order of the plan.
     pub fn points_and_baselines(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
         self.read("SELECT * FROM points ORDER BY seq", [])
     }
 
-    /// The libraries' memory as the campaign measured it.
+    /// Returns the private anonymous memory of libraries, as measured in the campaign.
     pub fn baselines(&self) -> Result<Vec<IndexedBaseline>, AnalysisError> {
         self.read("SELECT * FROM baselines ORDER BY site, mpi, mapping", [])
     }
 
-    /// The points that do not run, in the order of the plan.
+    /// Returns the excluded points, in the order of the plan.
     pub fn excluded(&self) -> Result<Vec<IndexedExclusion>, AnalysisError> {
         self.read("SELECT * FROM excluded ORDER BY seq", [])
     }
 
-    /// The runs, warm-ups too, in the order of the plan.
+    /// Returns the runs, including warm-ups, in the order of the plan.
     pub fn runs(&self) -> Result<Vec<IndexedRun>, AnalysisError> {
         self.read("SELECT * FROM runs ORDER BY seq", [])
     }

@@ -32,7 +32,7 @@ CREATE TABLE records (
     labels TEXT NOT NULL      -- JSON object of all labels
 );
 
--- What the applications' descriptors say of their figures of merit.
+-- Figures of merit, from the applications' descriptors.
 CREATE TABLE figures (
     app TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL CHECK (better IN ('lower', 'higher', 'neither')),
     PRIMARY KEY (app, name)
@@ -49,33 +49,33 @@ CREATE TABLE excluded (
 -- Points that needed no further run, by the rule of the campaign.
 CREATE TABLE decisions (
     point TEXT PRIMARY KEY REFERENCES points(id), repeats INTEGER NOT NULL,
-    is_narrow INTEGER NOT NULL, -- 0: all runs that it may have left its interval wider than asked
+    is_narrow INTEGER NOT NULL, -- 0: after the maximum number of runs its interval was still wider than requested
     reason TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Instances that a cloud was asked for. What they cost is counted until the last line of the journal, or until their end.
+-- Instances ordered from a cloud. Their cost is counted until their end, or until the last line of the journal.
 CREATE TABLE leases (
     seq INTEGER PRIMARY KEY, lease TEXT NOT NULL, site TEXT NOT NULL, region TEXT NOT NULL, instance_type TEXT NOT NULL,
     spot INTEGER NOT NULL, instances INTEGER NOT NULL, intended TEXT NOT NULL,
-    ended TEXT,               -- NULL: not known to be over
-    instance_s REAL NOT NULL, -- how long they were there, all together
-    usd_per_hour REAL,        -- of one, disks and address included; NULL: not known
-    usd REAL,                 -- NULL: not known
-    price TEXT                -- where the price is from, with its date
+    ended TEXT,               -- NULL: unknown
+    instance_s REAL NOT NULL, -- total time of all instances
+    usd_per_hour REAL,        -- of one, disks and address included; NULL: unknown
+    usd REAL,                 -- NULL: unknown
+    price TEXT                -- source of the price, with its date
 );
 
--- The libraries' private anonymous memory in each process, bytes, as the campaign's own smallest program has it.
+-- The libraries' private anonymous memory in each process, bytes, measured with the campaign's own smallest program.
 CREATE TABLE baselines (
     site TEXT NOT NULL, mpi TEXT NOT NULL, mapping TEXT NOT NULL, bytes REAL NOT NULL,
     more INTEGER NOT NULL,    -- 1: it is more than the constant that cvc carries
     PRIMARY KEY (site, mpi, mapping)
 ) WITHOUT ROWID;
 
--- What was fetched from the instances of clouds, also in vain.
+-- Data fetched from the instances of clouds, failed transfers included.
 CREATE TABLE transfers (
     site TEXT PRIMARY KEY,
     bytes INTEGER NOT NULL,
-    usd REAL                  -- NULL: not known
+    usd REAL                  -- NULL: unknown
 );
 
 CREATE TABLE summaries (
@@ -83,7 +83,7 @@ CREATE TABLE summaries (
     n INTEGER NOT NULL, mean REAL NOT NULL, median REAL NOT NULL, sd REAL, min REAL NOT NULL, max REAL NOT NULL,
     ci_low REAL, ci_high REAL, ci_of TEXT,                    -- Student's t of the `values` or of their `logarithms`, with the scatter of all points
                                                               -- (`pooled`), or corrected for `skewness`; with blocks, of the means of blocks
-    ci_needs INTEGER,                                         -- repeats that it takes, where these scatter too much for an interval
+    ci_needs INTEGER,                                         -- repeats needed, if these scatter too much for an interval
     median_ci_low REAL, median_ci_high REAL,                  -- by order statistics; NULL: fewer than six values
     cv REAL, cv_low REAL, cv_high REAL,                       -- coefficient of variation; NULL cv_high: not bounded
     mild_outliers INTEGER NOT NULL, severe_outliers INTEGER NOT NULL,

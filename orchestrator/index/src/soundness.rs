@@ -1,4 +1,4 @@
-//! Whether records are those that runs wrote: every reader of results says what is missing, damaged or changed.
+//! Detects records that are missing, damaged, or changed since the run wrote them. Every command that shows results reports such records.
 
 use crate::{Index, error::AnalysisError, fill::run_records, row::row, words::RecordsState};
 use camino::Utf8Path;
@@ -6,23 +6,23 @@ use cvc_core::{ids::RunId, outcome::Outcome, plan::Plan, units::counted};
 use cvc_journal::{CampaignState, RunState};
 use std::fs;
 
-/// Runs that are named for each state at most.
+/// Maximum number of runs that a message names for each state.
 const NAMED: usize = 3;
 
 row! {
-    /// A run that succeeded, and whose records are not those that it wrote.
+    /// A successful run whose records are missing, damaged or changed.
     pub struct UnsoundRecords {
         /// The run.
         run: String,
-        /// Their state.
+        /// State of its records.
         records: RecordsState,
-        /// More of it, in words.
+        /// Details about the state.
         records_detail: Option<String>,
     }
 }
 
 impl Index {
-    /// Runs whose records are missing, damaged or changed, in the order of the plan.
+    /// Returns the runs whose records are missing, damaged or changed, in the order of the plan.
     pub fn unsound_records(&self) -> Result<Vec<UnsoundRecords>, AnalysisError> {
         self.read(
             "SELECT id AS run, records, records_detail FROM runs WHERE records IN ('missing', 'damaged', 'changed') ORDER BY seq",
@@ -31,7 +31,7 @@ impl Index {
     }
 }
 
-/// The same without an index: reads the records of every run that succeeded and whose directory is there, and compares their digests.
+/// Detects such runs without an index: reads the records of every successful run that has a directory, and compares their digests with the journal.
 pub fn unsound_records(
     campaign: &Utf8Path,
     plan: &Plan,
@@ -49,7 +49,7 @@ pub fn unsound_records(
         let dir = campaign.join("runs").join(run.as_str());
         let path = dir.join("records.jsonl");
         let written = written.as_deref().filter(|digest| !digest.is_empty());
-        // a digest that is right needs no second look
+        // records with the recorded digest need no further check
         if let (Some(written), Ok(bytes)) = (written, fs::read(&path))
             && blake3::hash(&bytes).to_hex().starts_with(written)
         {
@@ -65,7 +65,7 @@ pub fn unsound_records(
     plan.runs.iter().filter_map(|run| one(&run.id)).collect()
 }
 
-/// What is said of them, on one line; `None` if there are none.
+/// Describes unsound records in one line; `None` if there are none.
 pub fn describe_unsound(name: &str, found: &[UnsoundRecords]) -> Option<String> {
     if found.is_empty() {
         return None;

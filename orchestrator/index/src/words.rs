@@ -1,9 +1,9 @@
-//! The words of the index that are one of a few.
+//! Enumerations of values in the index.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use std::fmt;
 
-/// An enum whose variants are words in files.
+/// Defines an enum whose variants are stored as words.
 macro_rules! words {
     ($($(#[$doc:meta])* pub enum $Name:ident { $($(#[$variant_doc:meta])* $Variant:ident = $word:literal,)+ })+) => { $(
         $(#[$doc])*
@@ -13,10 +13,10 @@ macro_rules! words {
         }
 
         impl $Name {
-            /// All of them.
+            /// All variants.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$Variant),+];
 
-            /// Returns its word.
+            /// Returns the word that is stored.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$Variant => $word,)+
@@ -49,67 +49,67 @@ macro_rules! words {
 }
 
 words! {
-    /// What became of a planned run, in the order of tables.
+    /// Outcome of a planned run; the order is that of tables.
     pub enum RunOutcome {
-        /// It succeeded.
+        /// The run succeeded.
         Succeeded = "succeeded",
-        /// Its last attempt failed.
+        /// The last attempt failed.
         Failed = "failed",
-        /// It was not tried because other runs of its point had failed too often.
+        /// Not attempted, because too many other runs of its point failed.
         Quarantined = "quarantined",
-        /// It is under way.
+        /// An attempt is in progress.
         Running = "running",
-        /// It waits.
+        /// No attempt has started yet.
         Pending = "pending",
     }
 
-    /// Whether the records of a run are as it wrote them.
+    /// State of the records of a run.
     pub enum RecordsState {
-        /// It did not succeed.
+        /// No records, because the run did not succeed.
         None = "none",
-        /// They are.
+        /// The records have the digest in the journal.
         Ok = "ok",
-        /// They do not match the digest in the journal.
+        /// The digest differs from the one in the journal.
         Changed = "changed",
-        /// There is no file.
+        /// The file is missing.
         Missing = "missing",
-        /// They cannot be read.
+        /// The file cannot be read.
         Damaged = "damaged",
     }
 
-    /// How an attempt at a run ended.
-    pub enum AttemptResult {
-        /// Well.
+    /// Result of an attempt.
+    pub enum IndexedResult {
+        /// The attempt succeeded.
         Succeeded = "succeeded",
-        /// Badly.
+        /// The attempt failed.
         Failed = "failed",
-        /// It was given up.
+        /// The attempt was abandoned.
         Abandoned = "abandoned",
-        /// It is under way.
+        /// The attempt is in progress.
         Running = "running",
     }
 }
 
 impl RunOutcome {
-    /// Whether it has come to an end of any kind.
+    /// Returns whether the run has ended.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Running | Self::Pending)
     }
 }
 
 impl RecordsState {
-    /// Whether there are records that can be read.
+    /// Returns whether there are records that can be read.
     pub fn is_readable(self) -> bool {
         matches!(self, Self::Ok | Self::Changed)
     }
 
-    /// Whether they are not as the run wrote them.
+    /// Returns whether the records are missing, damaged or changed.
     pub fn is_unsound(self) -> bool {
         matches!(self, Self::Missing | Self::Damaged | Self::Changed)
     }
 }
 
-/// The schema, of whose text `{run_outcomes}` and the like stand for the words that a column may have.
+/// Returns a schema text in which placeholders such as `{run_outcomes}` are replaced by the words that a column may contain.
 pub(super) fn with_words(schema: &str) -> String {
     let quoted = |words: &[&str]| format!("'{}'", words.join("', '"));
     schema
@@ -123,6 +123,6 @@ pub(super) fn with_words(schema: &str) -> String {
         )
         .replace(
             "{attempt_results}",
-            &quoted(&AttemptResult::ALL.map(AttemptResult::as_str)),
+            &quoted(&IndexedResult::ALL.map(IndexedResult::as_str)),
         )
 }

@@ -1,24 +1,25 @@
-//! What is left of a budget for instances: the time until which all fleets of a campaign can exist together. Without cvc each fleet exists
-//! until its own deadline, so what was promised to one is not there for another.
+//! Divides the rest of a budget among fleets: computes the time until which all fleets of a campaign can exist. If cvc dies, each fleet exists until
+//! its own deadline, so money that one fleet needs until then is not available to another.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Time to give instances back, seconds: they cost until the cloud has accepted it.
+/// Time for giving instances back, seconds. They cost until the cloud has accepted the request.
 pub const RELEASE_S: f64 = 60.0;
 
-/// Something that costs while it exists.
+/// A resource that costs money while it exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commitment {
-    /// US dollars for a second.
+    /// Cost per second, US dollars.
     pub usd_per_s: f64,
-    /// Until when it is paid already: a minimum charge.
+    /// Time until which the resource is already paid for, by a minimum charge.
     pub paid_until: Timestamp,
-    /// Until when it exists even if nobody extends its deadline; cvc cannot rely on being there to end it earlier.
+    /// Time until which the resource exists if its deadline is not moved. Its cost until then is certain, because cvc may die and not end it earlier.
     pub promised_until: Timestamp,
 }
 
 impl Commitment {
-    /// The cost until a time, or until what was promised, if that is later.
+    /// Returns the cost from `from`, US dollars, until `until` or [`Self::promised_until`], whichever is later. Time that is already paid for costs
+    /// nothing.
     fn usd(&self, from: Timestamp, until: Timestamp) -> f64 {
         let until = until.max(self.promised_until);
         until
@@ -29,19 +30,20 @@ impl Commitment {
     }
 }
 
-/// What is left of a budget at a moment.
+/// The rest of a budget at a moment, and the resources that must be paid for from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetShare {
     /// The moment.
     pub at: Timestamp,
-    /// What is left, US dollars.
+    /// The rest of the budget at that moment, US dollars.
     pub left_usd: f64,
-    /// What will go on to cost.
+    /// The resources that the rest must pay for.
     pub commitments: Vec<Commitment>,
 }
 
 impl BudgetShare {
-    /// What is left after a time, US dollars; negative if it does not suffice. `more_usd_per_s` is the cost of what is to be added now.
+    /// Returns the rest of the budget at the time `until`, US dollars; negative if the budget is not enough. `more_usd_per_s` is the cost per second
+    /// of resources that are to be added now.
     pub fn left_after(&self, until: Timestamp, more_usd_per_s: f64) -> f64 {
         let more = until.duration_since(self.at).as_secs_f64().max(0.0) * more_usd_per_s;
         self.left_usd
@@ -53,8 +55,9 @@ impl BudgetShare {
                 .sum::<f64>()
     }
 
-    /// The time until which everything can exist together with what is to be added now, which costs `more_usd_per_s`; [`Self::at`] if it
-    /// cannot. It does not change as time goes by, but when something begins, ends, or is promised.
+    /// Returns the time until which the budget pays for all resources, including resources to be added now that cost `more_usd_per_s` dollars per
+    /// second. Returns [`Self::at`] if the budget is not enough. The result changes only when a resource begins or ends or its deadline moves, not as
+    /// time passes.
     pub fn until(&self, more_usd_per_s: f64) -> Timestamp {
         let mut corners: Vec<Timestamp> = self
             .commitments
@@ -74,7 +77,7 @@ impl BudgetShare {
         if left <= 0.0 {
             return from;
         }
-        // from here the cost of each second is the same until the next corner, at which it is too much
+        // between `from` and the next corner, where the rest would be negative, the cost per second is constant
         let begun = self
             .commitments
             .iter()
@@ -114,9 +117,9 @@ mod tests {
             commitments: vec![commitment(1.0, 0, 0), commitment(2.0, 0, 0)],
         };
         assert_eq!(share.until(0.0), at(1_100));
-        // a further one shortens the time of all
+        // a further resource shortens the time of all
         assert_eq!(share.until(3.0), at(1_050));
-        // and so later, as long as nothing changes
+        // the result is the same later, as long as nothing changes
         let later = BudgetShare {
             at: at(1_040),
             left_usd: 180.0,
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_promised_to_one_fleet_is_not_there_for_another() {
+    fn money_promised_to_one_fleet_is_not_available_for_another() {
         let share = |promised_s| BudgetShare {
             at: at(0),
             left_usd: 300.0,
@@ -134,14 +137,14 @@ mod tests {
         };
         assert_eq!(share(0).until(1.0), at(150));
         assert_eq!(share(150).until(1.0), at(150));
-        // it was extended when it was alone
+        // the other fleet was extended while it was alone
         assert_eq!(share(200).until(1.0), at(100));
         assert_eq!(share(300).until(1.0), at(0));
         assert_eq!(share(400).until(1.0), at(0));
     }
 
     #[test]
-    fn what_is_paid_already_is_not_counted_again_and_what_is_free_has_no_end() {
+    fn paid_costs_are_not_counted_again_and_free_machines_have_no_end() {
         let share = BudgetShare {
             at: at(0),
             left_usd: 90.0,
@@ -159,8 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two owners take turns to extend to what they are told, and whatever happens then, the sum of what was promised is never above
-        /// what was there.
+        /// Several owners take turns extending their fleets; the sum of promises never exceeds the budget.
         #[test]
         fn the_sum_of_promises_is_within_the_budget(
             budget in 1.0..1_000.0f64,
@@ -171,7 +173,7 @@ mod tests {
             let mut fleets: Vec<Option<Commitment>> = vec![None; rates.len()];
             let mut spent = 0.0;
             for (which, pause, lifetime) in turns {
-                // time passes; those whose deadline has passed are gone
+                // time passes; fleets end at their deadlines
                 for fleet in &mut fleets {
                     if let Some(of_it) = fleet {
                         let end = of_it.promised_until.min(at(now + pause));

@@ -1,9 +1,9 @@
 #!/bin/sh
-# What cvc has an instance do at its first boot: it ends by itself at its deadline, whatever becomes of who ordered it.
+# Runs at the first boot of an instance of cvc: it ends itself at its deadline, even if the machine that ordered it is gone.
 set -eu
 now=$(date +%s)
 deadline=$((now + @LIFETIME_S@))
-# The time of the order counts, too, where the clock here agrees with the one of who ordered it.
+# The time of the order counts, too, where the clock here agrees with that of the machine that ordered it.
 if [ "$deadline" -ge @UNTIL_S@ ] && [ $((deadline - @UNTIL_S@)) -le 600 ]; then
     deadline=@UNTIL_S@
 fi
@@ -14,7 +14,7 @@ mkdir -p /usr/local/sbin
 cat >/usr/local/sbin/cvc-deadline <<'END'
 #!/bin/sh
 # Ends this machine when the time in /etc/cvc-deadline (seconds since 1970, by its own clock) has passed. If the file has no time, twice in
-# a row, it has passed: what nobody can read must not cost for ever.
+# a row, it has passed: an unreadable time must not cost for ever.
 unread=0
 while sleep 5; do
     deadline=$(cat /etc/cvc-deadline 2>/dev/null) || deadline=

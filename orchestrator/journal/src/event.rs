@@ -1,4 +1,4 @@
-//! The events of a journal. The state of a campaign is a fold over these.
+//! Events of a journal; the state of a campaign is folded from them.
 
 use super::{lineage::Lineage, node_set::WrittenNodes, place::SitePlace};
 use crate::lease::LaunchOrder;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Entry {
     /// Number of the line, from 1, without gaps.
     pub seq: u64,
-    /// When it was written.
+    /// Time at which the line was written.
     pub at: jiff::Timestamp,
     /// The event.
     #[serde(flatten)]
@@ -32,11 +32,11 @@ pub enum Event {
         campaign: String,
         /// Version of cvc.
         cvc: String,
-        /// The identity of the campaign; not in formats 1 and 2.
+        /// Identity of the campaign; absent in formats 1 and 2.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         lineage: Option<Lineage>,
     },
-    /// A journal of an earlier format is continued: from now on the campaign is called this.
+    /// A journal of an earlier format is continued. From now on the campaign is identified by this lineage.
     LineageGiven {
         /// The identity of the campaign.
         lineage: Lineage,
@@ -45,7 +45,7 @@ pub enum Event {
     Started {
         /// Digest of plan.json.
         plan: String,
-        /// Runs in the plan.
+        /// Number of runs in the plan.
         runs: u64,
         /// Process id of the controller.
         pid: u32,
@@ -53,213 +53,224 @@ pub enum Event {
         #[serde(skip_serializing_if = "String::is_empty", default)]
         cvc: String,
     },
-    /// About to put something on the machines of a site.
+    /// cvc is about to use the machines of a site.
     SiteOpened {
-        /// Which site.
+        /// The site.
         site: SiteName,
-        /// Where it is; not in journals of version 0.1.0.
+        /// Place of the site; absent in journals of version 0.1.0.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         place: Option<Box<SitePlace>>,
     },
-    /// cvc has left nothing on the machines of a site.
+    /// Nothing of cvc is left on the machines of a site.
     SiteClosed {
-        /// Which site.
+        /// The site.
         site: SiteName,
-        /// Whether nobody could look, and the user said so: `cvc down --forget`.
+        /// Whether the user declared that nothing is left, without a query: `cvc down --forget`.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         forgotten: bool,
     },
-    /// About to start a run; written and synced before anything is started.
+    /// A run is about to be started. Written and synced before anything is started.
     RunIntended {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
-        /// Nodes that it is given, in the order of the mapping; none on this machine.
+        /// Nodes of the attempt, in the order of the mapping; none on this machine.
         #[serde(skip_serializing_if = "WrittenNodes::is_none", default)]
         nodes: WrittenNodes,
     },
-    /// The shepherd of the run is alive.
+    /// The shepherd of the run, the process that supervises it, was started.
     RunStarted {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
         /// Process id of the shepherd.
         pid: u32,
-        /// Start time of that process in kernel ticks, so that a reused pid is told apart.
+        /// Start time of the shepherd in kernel ticks, by which a reused pid is detected.
         start_ticks: u64,
     },
     /// The run ended and its directory has its final name.
     RunFinished {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
         /// BLAKE3 digest of the run's records.jsonl.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         records: Option<String>,
-        /// BLAKE3 digest of the manifest of the run's directory; not in formats 1 and 2.
+        /// BLAKE3 digest of the manifest of the run's directory; absent in formats 1 and 2.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         manifest: Option<String>,
-        /// Why no further attempt follows, although the campaign allows one: none would end otherwise. Earlier versions tried again.
+        /// Why no further attempt follows, although the campaign allows one: every further attempt would fail in the same way. `None` in journals of
+        /// earlier versions, which always tried again.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         not_again: Option<String>,
     },
-    /// The run was cut off: by the user, by the end of its controller (killed, power lost; found on resume), or with its agent or nodes. It
-    /// does not count as an attempt.
-    RunAbandoned {
-        /// Which run.
+    /// An attempt has left a checkpoint from which the next attempt can continue. The event precedes the one that records the attempt as failed. The
+    /// failed attempt does not count.
+    CheckpointKept {
+        /// The run.
         run: RunId,
-        /// Attempt, from 1.
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// Size of the checkpoint, bytes.
+        bytes: u64,
+    },
+    /// The run was interrupted, and the attempt does not count. It was interrupted by the user, by the end of its controller (which was killed or
+    /// lost power; found when the campaign is resumed), or by the loss of its agent or nodes.
+    RunAbandoned {
+        /// The run.
+        run: RunId,
+        /// Number of the attempt, from 1.
         attempt: u32,
         /// Processes that were still alive and were ended.
         ended: Vec<u32>,
-        /// Whether it was lost with its agent or nodes, which happens to a run only so often.
+        /// Whether the attempt was lost with its agent or nodes; the number of such losses of a run is limited.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         lost: bool,
-        /// Whether its controller ended with it, although nobody had asked for a stop: the run may be why, so that this happens to a run only so
-        /// often as well. Earlier versions did not say so.
+        /// Whether the attempt was interrupted because its controller ended without a request to stop. The run may have caused that, so the number of
+        /// attempts at a run with such an end is limited. Earlier versions did not record this.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         with_controller: bool,
     },
-    /// A run that had succeeded is to be repeated: its directory is gone, or is not what was sealed.
+    /// A run that had succeeded is to be repeated, because its directory is missing or no longer matches its manifest.
     RunDiscarded {
-        /// Which run.
+        /// The run.
         run: RunId,
         /// The attempt that had succeeded.
         attempt: u32,
-        /// What is wrong with its directory.
+        /// The problem with the directory.
         reason: String,
     },
-    /// The journal was damaged, and was written anew from what was whole.
+    /// The journal was damaged, and was rewritten from its intact lines.
     Repaired {
-        /// Entries that are lost.
+        /// Number of entries that are lost.
         lost: u64,
-        /// Entries that did not follow from those that are left.
+        /// Number of intact entries that were omitted, because they did not follow from the other entries.
         left_out: u64,
-        /// Name of the damaged journal, beside this one.
+        /// File name of the damaged journal, in the same directory.
         copy: String,
     },
-    /// A point failed too often; its remaining runs are not tried.
+    /// A point failed too often. Its remaining runs are not tried.
     PointQuarantined {
-        /// Digest of the point.
+        /// Identifier of the point.
         point: PointId,
-        /// Runs of it that failed.
+        /// Number of the point's runs that failed.
         failures: u32,
     },
-    /// Points cannot run here, because something is not installed; every controller checks again.
+    /// Points cannot run, because something is not installed. Every controller checks this again.
     PointsSkipped {
-        /// Digests of the points.
+        /// Identifiers of the points.
         points: Vec<PointId>,
         /// What is missing, and how to fix it.
         reason: String,
     },
-    /// A point needs no further run: its interval is narrow enough, or it has all the runs that it may have.
+    /// A point needs no further run: its confidence interval is narrow enough, or it has all the runs that it may have.
     PointDecided {
-        /// Digest of the point.
+        /// Identifier of the point.
         point: PointId,
-        /// Its counted runs that succeeded.
+        /// Number of its counted runs that succeeded.
         repeats: u32,
-        /// Whether the interval is narrow enough.
+        /// Whether the confidence interval is narrow enough.
         is_narrow: bool,
-        /// How wide it is, and of what.
+        /// Width of the interval, and its quantity, as text.
         reason: String,
     },
-    /// The user asked to retry failed runs: the point is no longer quarantined.
+    /// The user requested that failed runs be retried: the point is no longer quarantined.
     PointReleased {
-        /// Digest of the point.
+        /// Identifier of the point.
         point: PointId,
     },
-    /// About to ask a scheduler or a cloud for nodes; written and synced before it is asked.
+    /// Nodes are about to be requested from a scheduler or a cloud. Written and synced before the request.
     LeaseIntended {
-        /// Its name: that of the job, or the client token.
+        /// Name of the lease: the name of the Slurm job, or the client token of the launch.
         lease: LeaseId,
-        /// For which site.
+        /// The site.
         site: SiteName,
-        /// Nodes.
+        /// Number of nodes.
         nodes: u32,
-        /// The exact order to a cloud.
+        /// The exact order, for a cloud.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         order: Option<Box<LaunchOrder>>,
     },
-    /// The scheduler has taken it, or the cloud has launched it.
+    /// The scheduler has accepted the job, or the cloud has launched the instances.
     LeaseAcquired {
-        /// Its name.
+        /// Name of the lease.
         lease: LeaseId,
-        /// What it consists of. Version 0.1.0 called this `job`.
+        /// The job or the instances. Version 0.1.0 called this `job`.
         #[serde(alias = "job")]
         by: Acquired,
     },
-    /// The deadline at which a cloud's instances terminate themselves was extended.
+    /// The deadline at which a cloud's instances terminate themselves has moved.
     LeaseExtended {
-        /// Its name.
+        /// Name of the lease.
         lease: LeaseId,
         /// The new deadline.
         until: jiff::Timestamp,
     },
-    /// The price of a cloud's instances has changed since they were ordered, or nobody can say any more that it has not.
+    /// The price of a cloud's instances has changed since they were ordered, or is no longer certain.
     LeasePriced {
-        /// Its name.
+        /// Name of the lease.
         lease: LeaseId,
-        /// The price of one of them.
+        /// Price of one instance.
         rate: Box<NodeRate>,
-        /// Since when it holds: the market may have changed some time before it was asked.
+        /// Time since which the price holds; the market may have changed some time before the query.
         since: jiff::Timestamp,
     },
     /// A cloud's lease is kept after the campaign, for the next campaign with the same settings.
     LeaseKept {
-        /// Its name.
+        /// Name of the lease.
         lease: LeaseId,
-        /// The new deadline.
+        /// The new deadline of the instances.
         until: jiff::Timestamp,
     },
-    /// Instances of a lease are gone, although the lease was not released.
+    /// Instances of a lease are lost although the lease was not released.
     LeaseLost {
-        /// Its name.
+        /// Name of the lease.
         lease: LeaseId,
-        /// Which instances.
+        /// The lost instances.
         instances: Vec<InstanceId>,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The lease is over, and nothing of it is left.
+    /// The lease has ended, and nothing of it is left.
     LeaseReleased {
-        /// Its name.
+        /// Name of the lease.
         lease: LeaseId,
-        /// How it ended.
+        /// How the lease ended, as text.
         how: String,
     },
-    /// The results of a run, or a part of them, were fetched from a cloud. Also what was fetched in vain counts: the cloud charges it.
+    /// Results of a run, or a part of them, were fetched from a cloud. Failed transfers count, too, because the cloud charges for them.
     ResultsFetched {
-        /// From which site.
+        /// The site.
         site: SiteName,
-        /// Of which run.
+        /// The run.
         run: RunId,
-        /// Bytes that left the cloud.
+        /// Bytes transferred out of the cloud.
         bytes: u64,
-        /// Their price, US dollars, if it is known.
+        /// Price of the transfer, US dollars, if known.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         usd: Option<f64>,
     },
-    /// Ctrl-C or SIGTERM: written when it comes while runs are under way, and when they are cut off.
+    /// cvc received Ctrl-C or SIGTERM. Written when that happens while runs are active, and again if the active runs are then interrupted.
     Interrupted {
-        /// Whether the run under way was cut off.
+        /// Whether the active run was interrupted.
         now: bool,
     },
-    /// All runs of the plan are finished, failed or quarantined.
+    /// All runs of the plan have succeeded, failed or been quarantined.
     Completed {
-        /// Runs that succeeded.
+        /// Number of runs that succeeded.
         succeeded: u64,
-        /// Runs that failed.
+        /// Number of runs that failed.
         failed: u64,
     },
 }
 
 impl Event {
-    /// The end of a run, as it is recorded in its directory.
+    /// Returns the event for the end of a run, as recorded in the run's directory.
     pub fn finished(run: RunId, file: OutcomeFile) -> Self {
         let OutcomeFile {
             attempt,
@@ -267,6 +278,7 @@ impl Event {
             records,
             wall_s: _,
             manifest,
+            kept: _,
         } = file;
         Self::RunFinished {
             run,
@@ -279,7 +291,7 @@ impl Event {
     }
 }
 
-/// What a lease consists of.
+/// What the request of a lease has brought: a job, or instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", from = "WrittenAcquired")]
 pub enum Acquired {
@@ -290,7 +302,7 @@ pub enum Acquired {
 }
 
 impl Acquired {
-    /// Reads the text that version 0.1.0 wrote: the identifier of a job, or those of instances (which begin with `i-`), separated by
+    /// Reads the text that version 0.1.0 wrote: the identifier of a job, or the identifiers of instances (which begin with `i-`), separated by
     /// commas.
     pub fn from_text(text: &str) -> Self {
         if text.starts_with("i-") {
@@ -305,13 +317,13 @@ impl Acquired {
         }
     }
 
-    /// Instances with these identifiers.
+    /// Returns instances with these identifiers.
     pub fn instances<I: Into<InstanceId>>(ids: impl IntoIterator<Item = I>) -> Self {
         Self::Instances(ids.into_iter().map(Into::into).collect())
     }
 }
 
-/// Both forms of [`Acquired`] in journals.
+/// The two forms in which [`Acquired`] occurs in journals.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenAcquired {

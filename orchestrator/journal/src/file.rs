@@ -1,9 +1,10 @@
-//! Reading and appending `journal.jsonl`.
+//! Reads and appends `journal.jsonl`.
 
 use super::{
     event::{Entry, Event},
     lineage::Lineage,
     mark::{Mark, MarkWriter},
+    problem::IllegalEvent,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::clock::{self, Clock};
@@ -18,11 +19,11 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
 };
 
-/// Version of the format that this program writes, and the newest that it reads. Version 2 distinguishes the job of a lease from its
-/// instances; version 3 has a checksum in each line, and a lineage.
+/// The version of the journal format that this program writes; it reads no newer version. Since version 2 a lease has either a job or instances;
+/// since version 3 each line has a checksum, and the campaign has a lineage.
 pub const FORMAT: u32 = 3;
 
-/// Reads a journal. A torn end (the machine lost power, or the disk was full) is left out; anything else that is damaged is an error.
+/// Reads a journal. An incomplete last line, left by a power loss or a full disk, is skipped; any other damage is an error.
 pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
     let mut entries = Vec::new();
     read_each(path, |entry| {
@@ -32,20 +33,38 @@ pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
     Ok(entries)
 }
 
-/// The same, entry by entry. `take` says what is wrong with an entry, if anything is.
+/// Like [`read`], but passes each entry to `take`, which rejects an entry that does not follow from the previous ones.
 ///
 /// # Errors
-/// When the file cannot be read, was written by a newer cvc, or is damaged.
+/// The file cannot be read, was written by a newer cvc, or is damaged.
 pub fn read_each(
     path: &Utf8Path,
-    mut take: impl FnMut(Entry) -> Result<(), String>,
+    mut take: impl FnMut(Entry) -> Result<(), IllegalEvent>,
 ) -> Result<(), StoreError> {
     let file = regular::open(path.as_std_path()).map_err(StoreError::io("read", path))?;
     let mut reader = EntryReader::default();
-    let scan = line_file::scan(file, |_, json| reader.read(json).and_then(&mut take))
-        .map_err(StoreError::io("read", path))?
-        .with_synced_lines();
+    let scan = line_file::scan(file, |_, json| {
+        Ok::<_, EntryError>(take(reader.read(json)?)?)
+    })
+    .map_err(StoreError::io("read", path))?
+    .with_synced_lines();
     reader.check(path, &scan)
+}
+
+/// Why a line is not the expected next entry.
+#[derive(Debug, thiserror::Error)]
+enum EntryError {
+    #[error("written by a newer cvc")]
+    Newer,
+    #[error("{error}{}", if error.to_string().contains("unknown variant") { ": a newer cvc may have written it" } else { "" })]
+    Unreadable {
+        #[from]
+        error: serde_json::Error,
+    },
+    #[error("expected entry {expected}, found entry {found}")]
+    Order { expected: u64, found: u64 },
+    #[error("{}", .0.problem)]
+    Illegal(#[from] IllegalEvent),
 }
 
 /// Reads entries and checks their order.
@@ -54,31 +73,23 @@ struct EntryReader {
     /// Number of the last entry.
     last: u64,
     last_at: Option<jiff::Timestamp>,
-    /// Format of a journal that is too new.
+    /// Format number of the journal if it is newer than [`FORMAT`]; otherwise `None`.
     newer: Option<u32>,
-    /// Whether the campaign has a lineage already.
+    /// Whether an entry has given the campaign a lineage.
     has_lineage: bool,
-    /// How far the journal had come.
+    /// The mark of the journal, which has the number and the checksum of the last synced entry.
     mark: Option<Mark>,
-    /// Checksum of the entry that the mark is about.
+    /// Checksum of the entry whose number the mark has, as read from the journal.
     marked: Option<String>,
 }
 
 impl EntryReader {
-    fn read(&mut self, json: &[u8]) -> Result<Entry, String> {
-        const NEWER: &str = "written by a newer cvc";
+    fn read(&mut self, json: &[u8]) -> Result<Entry, EntryError> {
         if self.newer.is_some() {
-            return Err(NEWER.to_owned());
+            return Err(EntryError::Newer);
         }
-        let entry: Entry = serde_json::from_slice(json).map_err(|error| {
-            self.newer = newer_format(json);
-            let known = if error.to_string().contains("unknown variant") {
-                ": a newer cvc may have written it"
-            } else {
-                ""
-            };
-            format!("{error}{known}")
-        })?;
+        let entry: Entry =
+            serde_json::from_slice(json).inspect_err(|_| self.newer = newer_format(json))?;
         if self
             .mark
             .as_ref()
@@ -86,23 +97,23 @@ impl EntryReader {
         {
             self.marked = line_file::sum_of(json).map(str::to_owned);
         }
-        // a damaged number may be the largest
+        // a damaged number may be the largest possible one
         let expected = self.last.saturating_add(1);
         self.last = entry.seq;
         if entry.seq != expected {
-            return Err(format!(
-                "expected entry {expected}, found entry {}",
-                entry.seq
-            ));
+            return Err(EntryError::Order {
+                expected,
+                found: entry.seq,
+            });
         }
         if let Event::Opened {
             format, lineage, ..
         } = &entry.event
         {
             self.newer = Some(*format).filter(|format| *format > FORMAT);
-            // an error, so that nothing is cut off at its end: this program does not know what is torn there
+            // an error, so that the end of a newer journal is not cut off: this program cannot recognise whether it is incomplete
             if self.newer.is_some() {
-                return Err(NEWER.to_owned());
+                return Err(EntryError::Newer);
             }
             self.has_lineage = lineage.is_some();
         }
@@ -118,7 +129,7 @@ impl EntryReader {
         }
     }
 
-    /// Checks that nothing is missing that was there.
+    /// Checks by the mark that the journal still has its last synced entry.
     fn check_mark(&self, path: &Utf8Path, scan: &Scan) -> Result<(), StoreError> {
         let missing = self
             .mark
@@ -133,21 +144,21 @@ impl EntryReader {
     }
 }
 
-/// The format number of a first line that this version cannot understand.
+/// Returns the format number in the first line of a journal if this version cannot read it; otherwise `None`.
 pub(crate) fn newer_format(line: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     let format = value.get("format")?.as_u64()?;
     u32::try_from(format).ok().filter(|f| *f > FORMAT)
 }
 
-/// Writes the present format into the first line of a journal of format 1 or 2 that is about to be continued: earlier versions then call it
-/// newer instead of damaged. One digit takes the place of another, so that no interruption can leave half of it.
+/// Writes the present format number into the first line of a journal that has format 1 or 2 and is about to be continued. Earlier versions of cvc
+/// then report that the journal is newer, not that it is damaged. Only one digit changes, so that an interruption cannot leave half of the number.
 fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     const KEY: &[u8] = b"\"format\":";
-    // a handle that appends ignores positions
+    // with O_APPEND the position of a write would be ignored
     let mut options = OpenOptions::new();
     let file = regular::open_with(options.read(true).write(true), path.as_std_path())?;
-    // all of it: its checksum stands at its end
+    // reads the whole line, because its checksum is at its end
     let mut line = Vec::new();
     BufReader::new(&file).read_until(b'\n', &mut line)?;
     let line = line.trim_ascii_end();
@@ -170,7 +181,7 @@ fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Puts the name of a new journal on disk, and those of the directories above it, which may be as new.
+/// Syncs the directory entry of a new journal, and those of the directories above it, which may be new, too.
 fn sync_names(path: &Utf8Path) -> Result<(), StoreError> {
     let device = |directory: &Utf8Path| fs::metadata(directory).ok().map(|metadata| metadata.dev());
     let mut below = None;
@@ -180,7 +191,7 @@ fn sync_names(path: &Utf8Path) -> Result<(), StoreError> {
         } else {
             directory
         };
-        // what lies beyond was there before: it is mounted, or is others' to read
+        // directories beyond a mount point, or without permission, existed before
         if below.is_some_and(|below| device(directory) != device(below)) {
             break;
         }
@@ -193,37 +204,38 @@ fn sync_names(path: &Utf8Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// An open journal. One writer at a time: the caller holds the lock of the campaign.
+/// An open journal. It has a single writer, which holds the lock of the campaign.
 #[derive(Debug)]
 pub struct Journal {
     path: Utf8PathBuf,
     file: LineFile,
     next: u64,
     clock: Clock,
-    /// Whether the last entry is on disk.
+    /// Whether the last entry has been synced.
     is_synced: bool,
     mark: MarkWriter,
-    /// The last entry as it was written, until it is on disk.
+    /// The last entry as written; empty when it has been synced and the mark records it.
     unmarked: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens or creates the journal and hands over its entries. A torn end is cut off. A new journal gets a new lineage; one of an earlier version
-    /// that of its place, by which that version called what it made elsewhere.
+    /// Opens or creates the journal, and passes its entries to `take`. Removes an incomplete last line. A new journal gets a random lineage. The
+    /// journal of an earlier version gets a lineage that is computed from its place, because that version named its resources on other machines in
+    /// this way.
     ///
     /// # Errors
-    /// When the file cannot be read or written, was written by a newer cvc, is damaged, has less than it had, or another process writes it;
-    /// `take` says what is wrong with an entry.
+    /// The file cannot be read or written, was written by a newer cvc, is damaged, or has lost entries; another process is writing it; or `take`
+    /// rejects an entry.
     pub fn open(
         path: &Utf8Path,
         campaign: &str,
-        mut take: impl FnMut(&Entry) -> Result<(), String>,
+        mut take: impl FnMut(&Entry) -> Result<(), IllegalEvent>,
     ) -> Result<Self, StoreError> {
         let mut reader = EntryReader {
             mark: Mark::read(path),
             ..EntryReader::default()
         };
-        // what was there is not cut before it is known that nothing is missing
+        // an incomplete line is cut off only after the mark has shown that no entry is missing
         if reader.mark.is_some() {
             let scan = match regular::open(path.as_std_path()) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(Scan::default()),
@@ -237,12 +249,14 @@ impl Journal {
             }
             reader = EntryReader::default();
         }
-        let (file, scan) = LineFile::open(path, true, |_, json| take(&reader.read(json)?))?;
+        let (file, scan) = LineFile::open(path, true, |_, json| {
+            Ok::<_, EntryError>(take(&reader.read(json)?)?)
+        })?;
         reader.check(path, &scan)?;
         file.lock()?;
         let has_lineage = reader.has_lineage;
         if scan.good == 0 {
-            // before the first entry, and before the mark says that it is on disk
+            // before the first entry is written, and before the mark records that it is synced
             sync_names(path)?;
         }
         if let Some(last) = reader.last_at {
@@ -259,13 +273,7 @@ impl Journal {
         };
         let mut begin = |event| -> Result<(), StoreError> {
             let entry = journal.append(event)?;
-            take(&entry).map_err(|problem| {
-                StoreError::damaged(
-                    path,
-                    usize::try_from(entry.seq).unwrap_or(usize::MAX),
-                    problem,
-                )
-            })
+            take(&entry).map_err(|illegal| illegal.in_file(path))
         };
         if scan.good == 0 {
             let lineage =
@@ -285,33 +293,33 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Its file.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Utf8Path {
         &self.path
     }
 
-    /// Appends one event and syncs it: when this returns, the event survives a loss of power. After a failure the journal is as it was, and
-    /// whatever could not be undone is not written behind.
+    /// Appends one event and syncs it: when this returns, the event survives a power loss. After a failure the journal is unchanged; if the write
+    /// cannot be undone, no further event is accepted.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The event cannot be written or synced.
     pub fn append(&mut self, event: Event) -> Result<Entry, StoreError> {
         self.write(event, true)
     }
 
-    /// Appends one event that the next [`sync`](Self::sync) or [`append`](Self::append) puts on disk: for what can be found again after a loss of
-    /// power. One of them must follow before anything is waited for.
+    /// Appends one event without syncing it; the next [`sync`](Self::sync) or [`append`](Self::append) does that. Suitable for facts that can be
+    /// found again after a power loss. The caller must call one of these functions before it waits for anything.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The event cannot be written.
     pub fn append_unsynced(&mut self, event: Event) -> Result<Entry, StoreError> {
         self.write(event, false)
     }
 
-    /// Puts on disk what was appended, if it is not there.
+    /// Syncs the appended events, if necessary.
     ///
     /// # Errors
-    /// When the system refuses: then nothing more is written.
+    /// Syncing fails; no further event is accepted then.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         if self.is_synced {
             return Ok(());
@@ -322,10 +330,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Checks that the file is still this process's, as each append does.
+    /// Checks that this process still owns the file, as each append does.
     ///
     /// # Errors
-    /// When it was moved or replaced, or somebody else has written to it; then nothing more is written.
+    /// The file was moved or replaced, or another process has written to it. No further event is accepted then.
     pub fn check_owner(&mut self) -> Result<(), StoreError> {
         self.file.check_owner()
     }
@@ -339,24 +347,24 @@ impl Journal {
         let json = serde_json::to_vec(&entry)
             .map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         #[cfg(debug_assertions)]
-        die_if_asked("before", self.next);
+        kill_if_requested("before", self.next);
         self.unmarked = self.file.append(json, synced)?;
         self.is_synced = synced;
         if synced {
             self.mark.note(self.next, &self.unmarked);
         }
         #[cfg(debug_assertions)]
-        die_if_asked("after", self.next);
+        kill_if_requested("after", self.next);
         self.next += 1;
         Ok(entry)
     }
 }
 
-/// Kills this process at a record: with `CVC_KILL_AT=before:N` or `after:N` it dies as by `kill -9` there. For tests; not in releases.
+/// Kills this process at a given entry, as `kill -9` would: `CVC_KILL_AT=before:N` or `after:N`. For tests only; not in release builds.
 #[cfg(debug_assertions)]
-fn die_if_asked(when: &str, seq: u64) {
+fn kill_if_requested(when: &str, seq: u64) {
     if std::env::var("CVC_KILL_AT").is_ok_and(|at| at == format!("{when}:{seq}")) {
-        // nothing happens after it
+        // no code of this process runs after the signal
         let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
     }
 }
@@ -410,11 +418,11 @@ mod tests {
     }
 
     #[test]
-    fn an_older_journal_that_is_continued_tells_older_programs_that_it_is_newer() {
+    fn a_continued_older_journal_is_newer_for_older_programs() {
         let (_dir, path) = journal();
         let older = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"opened\",\"format\":1,\"campaign\":\"c\",\"cvc\":\"0.1.0\"}\n";
         std::fs::write(&path, older).expect("writes");
-        // reading leaves it as it is
+        // reading does not change the file
         let format = |entries: &[Entry]| match &entries[0].event {
             Event::Opened { format, .. } => *format,
             other => panic!("{other:?}"),
@@ -422,7 +430,7 @@ mod tests {
         assert_eq!(format(&read(&path).expect("reads")), 1);
         assert_eq!(std::fs::read_to_string(&path).expect("reads"), older);
         let (mut journal, entries) = open(&path).expect("opens");
-        // and it keeps the name by which the earlier version called it elsewhere
+        // the journal keeps the name that the earlier version used on other machines
         let place = Lineage::of_place(path.parent().expect("a directory"));
         assert!(
             matches!(&entries[1].event, Event::LineageGiven { lineage } if *lineage == place),
@@ -452,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_at_any_byte_it_opens_with_whole_entries_and_goes_on() {
+    fn cut_at_any_byte_it_opens_with_whole_entries_and_continues() {
         let (_dir, path) = journal();
         let (mut journal, _) = open(&path).expect("opens");
         for event in events() {
@@ -461,7 +469,7 @@ mod tests {
         drop(journal);
         let text = std::fs::read(&path).expect("reads");
         for cut in 0..=text.len() {
-            // no more than what was written may be gone: a mark would tell
+            // without the mark, a cut after a whole line is not noticed
             std::fs::remove_file(mark_file(&path)).expect("removes");
             std::fs::write(&path, &text[..cut]).expect("writes");
             let whole = text[..cut].iter().filter(|b| **b == b'\n').count();
@@ -478,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_went_back_is_refused_and_left_as_it_is() {
+    fn a_reset_journal_is_refused_and_left_unchanged() {
         let (_dir, path) = journal();
         let (mut journal, _) = open(&path).expect("opens");
         for event in events() {
@@ -497,7 +505,7 @@ mod tests {
             std::fs::write(&path, &older).expect("writes");
             let error = open(&path).expect_err("less than it had").to_string();
             assert!(
-                error.contains("journal.jsonl went back: it has")
+                error.contains("journal.jsonl was reset to an earlier state: it has")
                     && error.contains("entries, and had 4"),
                 "{error}"
             );
@@ -507,7 +515,7 @@ mod tests {
                 "nothing is changed"
             );
         }
-        // as long, and another one
+        // another journal of the same length
         let (other_dir, other) = super::tests::journal();
         let (mut journal, _) = open(&other).expect("opens");
         for event in events() {
@@ -515,9 +523,9 @@ mod tests {
         }
         std::fs::copy(&other, &path).expect("copies");
         let error = open(&path).expect_err("another journal").to_string();
-        assert!(error.contains("its entry 4 is another one"), "{error}");
+        assert!(error.contains("its entry 4 has changed"), "{error}");
         drop(other_dir);
-        // the mark is behind what was not synced, and one that cannot be read says nothing
+        // entries that were not synced are not in the mark, and an unreadable mark is ignored
         std::fs::write(&path, &text).expect("writes");
         let (mut journal, _) = open(&path).expect("opens");
         journal
@@ -552,7 +560,7 @@ mod tests {
             journal.append(event).expect("appends");
         }
         let text = std::fs::read_to_string(&path).expect("reads");
-        let told = |text: &str| {
+        let load_error = |text: &str| {
             std::fs::write(&path, text).expect("writes");
             let error = open(&path).expect_err("damaged").to_string();
             assert_eq!(read(&path).expect_err("damaged").to_string(), error);
@@ -564,13 +572,13 @@ mod tests {
             assert!(error.contains("journal.jsonl"), "{error}");
             error
         };
-        let error = told(&text.replacen("\"attempt\":1", "\"attempt\":2", 1));
+        let error = load_error(&text.replacen("\"attempt\":1", "\"attempt\":2", 1));
         assert!(
             error.contains("line 3") && error.contains("checksum"),
             "{error}"
         );
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        let error = told(&[lines[0], lines[1], lines[3]].concat());
+        let error = load_error(&[lines[0], lines[1], lines[3]].concat());
         assert!(
             error.contains("line 3: expected entry 3, found entry 4"),
             "{error}"
@@ -581,19 +589,19 @@ mod tests {
         );
         let last = String::from_utf8(line_file::with_sum(last.into_bytes()).expect("a line"))
             .expect("text");
-        let error = told(&[lines[0], &last, lines[1]].concat());
+        let error = load_error(&[lines[0], &last, lines[1]].concat());
         assert!(
             error.contains("line 2: expected entry 2") && error.contains("and 1 further"),
             "{error}"
         );
-        let error = told(
+        let error = load_error(
             &lines[0]
                 .replacen("\"format\":3", "\"format\":7", 1)
                 .replace(",\"sum\"", ",\"old\""),
         );
         assert!(error.contains('7') && error.contains("newer"), "{error}");
-        // its end may only look torn
-        let error = told(
+        // a newer first line may look incomplete
+        let error = load_error(
             &(lines[0]
                 .replacen("\"format\":3", "\"format\":7", 1)
                 .replace(",\"sum\"", ",\"old\"")
@@ -603,7 +611,7 @@ mod tests {
         let unknown = br#"{"seq":1,"at":"2026-01-01T00:00:00Z","event":"teleported"}"#;
         let unknown = String::from_utf8(line_file::with_sum(unknown.to_vec()).expect("a line"))
             .expect("text");
-        let error = told(&unknown);
+        let error = load_error(&unknown);
         assert!(
             error.contains("teleported") && error.contains("a newer cvc may have written it"),
             "{error}"

@@ -1,4 +1,4 @@
-//! Orders to clouds. An order is journaled before its call, so that the call can be repeated.
+//! Orders to clouds. An order is journaled before the call that places it, so that the call can be repeated.
 
 use cvc_core::campaign::{Credits, Disk, Volume};
 
@@ -8,21 +8,21 @@ use crate::price::NodeRate;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The tags of everything in a cloud, by which alone it can be found again.
+/// Tags of a resource that cvc has created in a cloud. By its tags alone the resource can be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tags {
-    /// `cvc:owner`: who runs the campaign, as in `ada@laptop`.
+    /// `cvc:owner`: the user who runs the campaign, as in `ada@laptop`.
     pub owner: String,
-    /// `cvc:campaign`: its name.
+    /// `cvc:campaign`: name of the campaign.
     pub campaign: String,
     /// `cvc:site`: name of the site.
     pub site: SiteName,
-    /// `cvc:fleet`: the instances of one site of one campaign directory.
+    /// `cvc:fleet`: identifier of the fleet, the instances of one site of one campaign directory.
     pub fleet: FleetId,
-    /// `cvc:lease`: the order; `None` for resources that a whole fleet shares.
+    /// `cvc:lease`: name of the order; `None` for resources that a whole fleet shares.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lease: Option<LeaseId>,
-    /// `cvc:expires`: time by which it should be gone.
+    /// `cvc:expires`: time by which the resource should have ended; `None` if it has no such time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expires: Option<Timestamp>,
 }
@@ -35,7 +35,7 @@ impl Tags {
     /// Name of the tag with the end.
     pub const EXPIRES: &str = "cvc:expires";
 
-    /// Names and values, as they are written; values are cut to the 256 characters that a tag may have.
+    /// Returns the names and values of the tags. Values are cut to 256 characters, the maximum for a tag.
     pub fn pairs(&self) -> Vec<(&'static str, String)> {
         let cut = |text: &str| text.chars().take(256).collect::<String>();
         let mut pairs = vec![
@@ -54,7 +54,7 @@ impl Tags {
         pairs
     }
 
-    /// Reads tags back; `None` without an owner and a fleet: then it is not cvc's.
+    /// Parses tags; `None` if the owner or the fleet is missing, because the resource is then not cvc's.
     pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let mut tags = Self::default();
         for (name, value) in pairs {
@@ -72,7 +72,7 @@ impl Tags {
     }
 }
 
-/// The owner of campaigns here: `CVC_OWNER`, or user and machine.
+/// Returns the owner of campaigns on this machine: `CVC_OWNER`, or the names of user and machine.
 pub fn owner() -> String {
     if let Ok(owner) = std::env::var("CVC_OWNER")
         && !owner.trim().is_empty()
@@ -87,49 +87,49 @@ pub fn owner() -> String {
     format!("{user}@{machine}")
 }
 
-/// One call that launches instances. All of it is journaled: after a controller is killed before the answer, the next one repeats the
-/// identical call and gets the same instances.
+/// An order: one call that launches instances, with all its parameters, because they are journaled. If a controller is killed before the cloud
+/// answers, the next controller repeats the identical call and gets the same instances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchOrder {
-    /// Tags; [`Tags::lease`] is the name of the lease and the client token.
+    /// Tags; [`Tags::lease`] is the name of the lease, and the client token.
     pub tags: Tags,
     /// Region.
     pub region: String,
     /// Profile of the user's AWS configuration.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<String>,
-    /// Instead of the cloud's own addresses.
+    /// Endpoint to use instead of the cloud's own.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub endpoint: Option<String>,
-    /// Zone; `None` leaves it to the cloud.
+    /// Zone; `None` if the cloud chooses it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub zone: Option<String>,
-    /// Type.
+    /// Instance type.
     pub instance_type: String,
-    /// Virtual processors of one.
+    /// Virtual processors of one instance.
     pub vcpus: u32,
-    /// Number of instances; all of them or none.
+    /// Number of instances; the cloud launches all or none.
     pub count: u32,
-    /// Whether it is for spot instances.
+    /// Whether spot instances are ordered.
     pub spot: bool,
-    /// Spot market: maximum price of one instance, US dollars an hour; `None` for the on-demand price.
+    /// Maximum price of one spot instance, US dollars per hour; `None` for the on-demand price.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub max_price_usd: Option<f64>,
-    /// US dollars for an hour of one instance, disks and address included, as far as known when it was ordered.
+    /// Price of one instance, US dollars per hour, including disks and address, if it was known at the time of the order.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usd_per_hour: Option<f64>,
-    /// The same in its parts, each with where it is from.
+    /// The parts of `usd_per_hour`, each with its source.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<NodeRate>,
-    /// Image.
+    /// Identifier of the image.
     pub image: String,
-    /// Its root device.
+    /// Name of the image's root device.
     pub root_device: String,
     /// Name of the key pair.
     pub key_name: String,
-    /// Security group.
+    /// Identifier of the security group.
     pub group_id: String,
-    /// Subnet.
+    /// Identifier of the subnet.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub subnet: Option<String>,
     /// Name of the placement group.
@@ -141,21 +141,21 @@ pub struct LaunchOrder {
     pub root: Disk,
     /// Further volumes, in order.
     pub volumes: Vec<Volume>,
-    /// Whether all volumes are encrypted; not in orders of an older version.
+    /// Whether all volumes are encrypted; absent in orders of an older version.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub encrypted: bool,
-    /// Of burstable instances; `None` in orders of an older version.
+    /// Behaviour of burstable instances without CPU credits; `None` in orders of an older version.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub credits: Option<Credits>,
     /// Digest of the instances' configuration; `None` in orders of an older version.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "alike")]
     pub config_digest: Option<String>,
-    /// Seconds after its first boot at which an instance terminates itself.
+    /// Time from an instance's first boot until it terminates itself, seconds.
     pub lifetime_s: u64,
 }
 
 impl LaunchOrder {
-    /// The lease's name.
+    /// Returns the name of the lease.
     pub fn lease(&self) -> &str {
         self.tags
             .lease
@@ -164,18 +164,19 @@ impl LaunchOrder {
             .unwrap_or_default()
     }
 
-    /// The device name in the request for the further volume at this index, from EC2's recommended names in their order. `None` if there
-    /// are no more. Machines may name the disk differently; the set-up finds it by this name.
+    /// Returns the device name of the further volume at this index: one of the names that EC2 recommends, in order; `None` if there are no more. The
+    /// instance may give the disk another name; its set-up finds the disk by the name in the order.
     pub fn device_of(index: usize) -> Option<String> {
         ('f'..='p')
             .nth(index)
             .map(|letter| format!("/dev/sd{letter}"))
     }
 
-    /// The script of an instance's first boot, run as root: it sets a deadline by the instance's own clock, which survives reboots and can
-    /// be changed by writing another time to `/etc/cvc-deadline`. It depends only on the order, so that the same order gives the same call.
+    /// Returns the script that an instance runs as root at its first boot. The script sets a deadline by the instance's own clock. The deadline
+    /// survives reboots; writing another time into `/etc/cvc-deadline` changes it. The script depends only on the order, so that repeating the order
+    /// repeats the identical call.
     pub fn user_data(&self) -> String {
-        // without a time only the lifetime counts
+        // without an end time only the lifetime applies
         let until = self
             .tags
             .expires

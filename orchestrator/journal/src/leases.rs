@@ -1,4 +1,4 @@
-//! Leases, folded from their events.
+//! Leases and their states, folded from their events.
 
 use crate::{Acquired, Event, EventProblem, lease::LaunchOrder};
 use cvc_core::ids::{InstanceId, LeaseId, SiteName};
@@ -8,45 +8,46 @@ use std::collections::BTreeMap;
 /// Nodes that were requested from a scheduler or a cloud.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// Its name: that of the job, or the client token.
+    /// Name of the lease: the name of the Slurm job, or the client token of the launch.
     pub name: LeaseId,
-    /// For which site.
+    /// The site.
     pub site: SiteName,
-    /// What the scheduler or the cloud gave, once known.
+    /// The job or the instances of the lease; `None` if the answer to the request has not been recorded.
     pub by: Option<Acquired>,
-    /// The order to a cloud.
+    /// The launch order; `None` for a job of a scheduler.
     pub order: Option<Box<LaunchOrder>>,
     /// Time of the request.
     pub intended: Timestamp,
-    /// When it was acquired.
+    /// Time at which the lease was acquired.
     pub acquired: Option<Timestamp>,
-    /// Instances of it that are gone, and the time of their loss.
+    /// Lost instances of the lease, each with the time of its loss.
     pub lost: BTreeMap<InstanceId, Timestamp>,
-    /// Until when it is kept for the next campaign, which may have taken it over.
+    /// Time until which the lease is kept for the next campaign; `None` if it is not kept. Another campaign may have taken it over.
     pub kept_until: Option<Timestamp>,
-    /// When its instances terminate themselves, if that was extended since they were launched.
+    /// Time at which the lease's instances terminate themselves; `None` if it has not been moved since the launch.
     pub deadline: Option<Timestamp>,
-    /// What an instance costs an hour, US dollars, since when, as far as that differs from its order; in order.
+    /// Changes of the price since the order, sorted by time: the time from which each price holds, and the price of one instance, US dollars per
+    /// hour.
     pub prices: Vec<(Timestamp, f64)>,
-    /// Whether it is over.
+    /// Whether the lease has ended.
     pub released: bool,
-    /// When it was released.
+    /// Time at which the lease was released.
     pub ended: Option<Timestamp>,
 }
 
 impl Lease {
-    /// Whether the scheduler has accepted it, or the cloud has launched it.
+    /// Returns whether the scheduler has accepted the job, or the cloud has launched the instances.
     pub fn is_acquired(&self) -> bool {
         self.by.is_some()
     }
 
-    /// What an instance costs an hour by the newest price, US dollars; `None` if that is not known.
+    /// Returns the newest hourly price of one instance, US dollars; `None` if unknown.
     pub fn usd_per_hour(&self) -> Option<f64> {
         let ordered = self.order.as_ref()?.usd_per_hour?;
         Some(self.prices.last().map_or(ordered, |(_, usd)| *usd))
     }
 
-    /// The scheduler's identifier of the job.
+    /// Returns the scheduler's identifier of the job; `None` for a cloud's lease.
     pub fn job(&self) -> Option<&str> {
         match &self.by {
             Some(Acquired::Job(job)) => Some(job.as_str()),
@@ -54,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// Instances that a cloud has launched for it.
+    /// Returns the instances that a cloud has launched for the lease.
     pub fn instances(&self) -> Vec<&str> {
         match &self.by {
             Some(Acquired::Instances(ids)) => ids.iter().map(InstanceId::as_str).collect(),
@@ -63,10 +64,10 @@ impl Lease {
     }
 }
 
-/// Checks whether an event may follow these leases.
+/// Checks whether an event may follow, given the present leases.
 ///
 /// # Errors
-/// When it is about a lease that was not requested.
+/// The event refers to a lease that was not requested.
 pub(crate) fn check(leases: &[Lease], event: &Event) -> Result<(), EventProblem> {
     let (name, what) = match event {
         Event::LeaseAcquired { lease, .. } => (lease, "acquired"),
@@ -77,7 +78,7 @@ pub(crate) fn check(leases: &[Lease], event: &Event) -> Result<(), EventProblem>
         Event::LeaseReleased { lease, .. } => (lease, "released"),
         _ => return Ok(()),
     };
-    // events mostly concern the last ones
+    // events usually concern the newest leases
     if leases.iter().rev().any(|l| l.name == *name) {
         return Ok(());
     }
@@ -90,7 +91,7 @@ pub(crate) fn check(leases: &[Lease], event: &Event) -> Result<(), EventProblem>
 /// Folds an event into leases, as the journal does.
 ///
 /// # Errors
-/// When it is about a lease that was not requested.
+/// The event refers to a lease that was not requested.
 pub fn apply_to_leases(
     leases: &mut Vec<Lease>,
     at: Timestamp,
@@ -101,7 +102,7 @@ pub fn apply_to_leases(
     Ok(())
 }
 
-/// Folds an event that may follow.
+/// Folds an event that was already checked.
 pub(crate) fn fold(leases: &mut Vec<Lease>, at: Timestamp, event: &Event) {
     let mut change = |name: &LeaseId, change: &dyn Fn(&mut Lease)| {
         if let Some(lease) = leases.iter_mut().rfind(|l| l.name == *name) {
@@ -134,7 +135,7 @@ pub(crate) fn fold(leases: &mut Vec<Lease>, at: Timestamp, event: &Event) {
             change(lease, &|lease| lease.deadline = Some(*until));
         }
         Event::LeasePriced { lease, rate, since } => change(lease, &|lease| {
-            // what was assumed meanwhile does not count any more
+            // prices that were assumed for a later time are replaced
             lease.prices.retain(|(at, _)| at < since);
             lease.prices.push((*since, rate.usd_per_hour));
         }),

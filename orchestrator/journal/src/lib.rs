@@ -1,4 +1,4 @@
-//! The journal: the truth of a campaign. Append-only JSON lines, synced before an outside effect and after it.
+//! The journal, the authoritative record of a campaign: append-only JSON lines, synced before and after each outside effect.
 
 pub mod budget_share;
 pub mod event;
@@ -23,5 +23,5 @@ pub use lineage::Lineage;
 pub(crate) use mark::{Mark, forget_mark};
 pub use node_set::{NodeSets, WrittenNodes};
 pub use place::SitePlace;
-pub use problem::EventProblem;
-pub use state::{Attempt, CampaignState, Decision, Fetched, IllegalEvent, RunHistory, RunState};
+pub use problem::{EventProblem, IllegalEvent};
+pub use state::{Attempt, CampaignState, Fetched, PointDecision, RunHistory, RunState};

@@ -1,4 +1,4 @@
-//! What a campaign is called everywhere: on heads, in queues, in clouds.
+//! Lineage: the name of a campaign on heads, in queues, and in clouds.
 
 use cvc_core::ids::{IllegalName, check_id, digest_prefix};
 
@@ -11,8 +11,8 @@ use std::{
     io::{self, Read},
 };
 
-/// The identity of a campaign: random, made once, and written into the first record of its journal. It moves with the campaign's directory,
-/// whatever that or the machine is called.
+/// The identity of a campaign: a random number, generated once and written into the first entry of its journal. It stays with the campaign's
+/// directory, whatever the names of the directory and the machine are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Lineage(String);
@@ -27,22 +27,22 @@ impl TryFrom<String> for Lineage {
 }
 
 impl Lineage {
-    /// A new one of 64 random bits.
+    /// Creates a lineage of 64 random bits.
     ///
     /// # Errors
-    /// When the system has no random numbers.
+    /// The system has no random numbers.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 8];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let mut text = String::new();
         for byte in bytes {
-            // text can always be written to
+            // writing to a text cannot fail
             let _ = write!(text, "{byte:02x}");
         }
         Ok(Self(text))
     }
 
-    /// By what versions without lineages called a campaign: a digest of the machine's name and the directory.
+    /// Returns the name by which versions without lineages identified a campaign: a digest of the machine's name and the directory.
     pub fn of_place(directory: &Utf8Path) -> Self {
         let machine = paths::host_name().unwrap_or_default();
         Self(digest_prefix(
@@ -51,12 +51,12 @@ impl Lineage {
         ))
     }
 
-    /// Wraps one that was written before.
+    /// Creates a lineage from its text.
     pub fn from_written(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// As text: hexadecimal digits.
+    /// Returns the lineage as text, in hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

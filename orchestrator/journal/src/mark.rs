@@ -1,5 +1,5 @@
-//! How far a journal had come. A journal that was restored from an older copy, or whose end is lost, is whole and says too little: runs would be
-//! measured again, and machines forgotten. The mark beside it tells.
+//! The mark of a journal: a file next to the journal that records its last synced entry. If a journal is restored from an older copy or has lost its
+//! end, its lines are intact, but entries are missing: runs would be repeated, and machines forgotten. The mark reveals that.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::{
@@ -13,23 +13,23 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-/// Bytes of the file: it is written in place, and always as long.
+/// Length of the file, bytes. It is constant, because the file is overwritten in place.
 const BYTES: usize = 96;
 
-/// The last entry that was put on disk. It has a checksum of its own, because a loss of power may leave half of it in front of an older one.
+/// The last entry that was synced. The mark has its own checksum, because a power loss may leave a mixture of two marks in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
-    /// Its number.
+    /// Number of the entry.
     pub entry: u64,
-    /// Its checksum.
+    /// Checksum of the entry.
     #[serde(rename = "of")]
     pub sum: String,
 }
 
-/// Forgets how far a journal had come, because it goes on from where it is.
+/// Removes the mark of a journal, so that the journal is accepted as it is now.
 ///
 /// # Errors
-/// When the mark cannot be removed.
+/// The mark cannot be removed.
 pub(crate) fn forget_mark(journal: &Utf8Path) -> Result<(), StoreError> {
     let mark = mark_file(journal);
     match fs::remove_file(&mark) {
@@ -40,13 +40,13 @@ pub(crate) fn forget_mark(journal: &Utf8Path) -> Result<(), StoreError> {
     }
 }
 
-/// Path of the mark of a journal.
+/// Returns the path of a journal's mark.
 pub(super) fn mark_file(journal: &Utf8Path) -> Utf8PathBuf {
     journal.with_extension("mark")
 }
 
 impl Mark {
-    /// The mark of a journal; `None` if it has none that can be read.
+    /// Returns the mark of a journal; `None` if it is missing or unreadable.
     pub fn read(journal: &Utf8Path) -> Option<Self> {
         let text = regular::read(mark_file(journal).as_std_path()).ok()?;
         let line = text.trim_ascii_end();
@@ -57,24 +57,26 @@ impl Mark {
         }
     }
 
-    /// What is missing in a journal of so many entries; `sum` is the checksum of the one that the mark is about, if the journal has it.
+    /// Describes how a journal with this number of entries contradicts the mark: entries are missing, or the marked one has changed. `None` if it
+    /// does not. `sum` is the checksum of the entry to which the mark refers; `None` if the journal does not have it.
     pub fn missing(&self, entries: u64, sum: Option<&str>) -> Option<String> {
         if entries < self.entry {
             return Some(format!("it has {entries} entries, and had {}", self.entry));
         }
         let differs = sum.is_some_and(|sum| sum != self.sum);
-        differs.then(|| format!("its entry {} is another one than it was", self.entry))
+        differs.then(|| format!("its entry {} has changed", self.entry))
     }
 }
 
-/// Writes the mark. It is never synced, and written only after the journal was: it may be behind the journal, never before it.
+/// Writes the mark. It is written after the journal is synced, and never synced itself. After a power loss it may therefore be older than the
+/// journal, but never newer.
 #[derive(Debug)]
 pub(super) struct MarkWriter {
     file: Option<File>,
 }
 
 impl MarkWriter {
-    /// Opens or creates the mark. Without one, which is not essential, the journal is written all the same.
+    /// Opens or creates the mark. If that fails, the journal is written without a mark; it works, but lost entries are not noticed.
     pub fn open(journal: &Utf8Path) -> Self {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
@@ -83,7 +85,7 @@ impl MarkWriter {
         }
     }
 
-    /// Notes that this line, which has this number, is on disk.
+    /// Records that the entry with this number has been synced.
     pub fn note(&self, entry: u64, line: &[u8]) {
         let (Some(file), Some(sum)) = (&self.file, sum_of(line)) else {
             return;
@@ -95,11 +97,11 @@ impl MarkWriter {
         .map_err(std::io::Error::from)
         .and_then(with_sum);
         let Ok(mut text) = text else { return };
-        // its line feed comes last
+        // the line feed is added at the end of the file
         text.pop();
         text.resize(BYTES - 1, b' ');
         text.push(b'\n');
-        // without it the journal is whole nevertheless
+        // if this fails, the journal is still valid
         let _ = file.write_all_at(&text, 0);
     }
 }
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_that_was_torn_in_the_middle_says_nothing() {
+    fn a_torn_mark_is_ignored() {
         let dir = tempfile::tempdir().expect("a directory");
         let journal = Utf8Path::from_path(dir.path())
             .expect("UTF-8")

@@ -1,5 +1,5 @@
-//! The nodes of attempts in a journal. A campaign uses few sets of nodes again and again, so each is written once, with a number, and is
-//! referred to by that number afterwards.
+//! Nodes of attempts in a journal. A campaign uses few sets of nodes repeatedly, so each set is written once, with a number; later events refer to
+//! the number.
 
 use super::problem::EventProblem;
 use cvc_core::ids::NodeName;
@@ -7,15 +7,15 @@ use cvc_core::nodelist;
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::Arc};
 
-/// The nodes of an attempt as an event has them.
+/// The nodes of an attempt, in the form in which an event has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WrittenNodes {
-    /// The set of this number; its names are beside it where the number occurs first.
+    /// The set with this number. The first event with the number also has the names.
     Set {
-        /// From 1, without gaps.
+        /// Number of the set, from 1, without gaps.
         set: u32,
-        /// What it consists of.
+        /// Names of the nodes of the set.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         names: Option<SetNames>,
     },
@@ -27,9 +27,9 @@ pub enum WrittenNodes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SetNames {
-    /// A list as Slurm writes it: `n[1-1000]`.
+    /// A list in Slurm's notation, as in `n[1-1000]`.
     Short(String),
-    /// Names that such a list cannot say.
+    /// All names, if Slurm's notation cannot express them.
     All(Vec<NodeName>),
 }
 
@@ -40,7 +40,7 @@ impl Default for WrittenNodes {
 }
 
 impl WrittenNodes {
-    /// Whether there are none.
+    /// Returns whether there are no nodes.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::Names(names) if names.is_empty())
     }
@@ -55,10 +55,10 @@ impl SetNames {
         }
     }
 
-    /// The names one by one.
+    /// Returns the names of the nodes one by one.
     ///
     /// # Errors
-    /// What is wrong with the list.
+    /// The list is invalid.
     pub fn expand(&self) -> Result<Arc<[NodeName]>, EventProblem> {
         match self {
             Self::Short(list) => Ok(nodelist::expand(list)?
@@ -70,17 +70,17 @@ impl SetNames {
     }
 }
 
-/// The sets of nodes of a journal.
+/// The sets of nodes that the events of a journal have used so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSets {
-    /// Those with a number, in order.
+    /// Numbered sets, in order.
     numbered: Vec<Arc<[NodeName]>>,
-    /// All, with their numbers; those of older journals have none.
+    /// All sets. A set has a number only if an event has defined it with one; in formats 1 and 2 none has.
     known: HashMap<Arc<[NodeName]>, Option<u32>>,
 }
 
 impl NodeSets {
-    /// How the next event says these nodes.
+    /// Returns the form in which the next event has to write these nodes.
     pub fn write(&self, nodes: &[NodeName]) -> WrittenNodes {
         match self.known.get(nodes) {
             _ if nodes.is_empty() => WrittenNodes::default(),
@@ -103,10 +103,10 @@ impl NodeSets {
         self.numbered.get(set.checked_sub(1)? as usize)
     }
 
-    /// Checks whether the next event may say this.
+    /// Checks whether the next event may have nodes in this form.
     ///
     /// # Errors
-    /// The problem, if it may not.
+    /// The set has not been defined yet, its number is out of order, or its list is invalid.
     pub(super) fn check(&self, written: &WrittenNodes) -> Result<(), EventProblem> {
         match written {
             WrittenNodes::Names(_) => Ok(()),
@@ -127,8 +127,8 @@ impl NodeSets {
         }
     }
 
-    /// The nodes that an event says, which was checked.
-    pub(super) fn take_in(&mut self, written: &WrittenNodes) -> Arc<[NodeName]> {
+    /// Applies the nodes of a checked event, and returns their names.
+    pub(super) fn apply(&mut self, written: &WrittenNodes) -> Arc<[NodeName]> {
         match written {
             WrittenNodes::Names(names) if names.is_empty() => Arc::default(),
             WrittenNodes::Names(names) => match self.known.get_key_value(names.as_slice()) {
@@ -178,13 +178,13 @@ mod tests {
         let all = names("n[1-1000]");
         let first = sets.write(&all);
         assert_eq!(json(&first), r#"{"set":1,"names":"n[1-1000]"}"#);
-        let nodes = sets.take_in(&first);
+        let nodes = sets.apply(&first);
         let other = sets.write(&names("n[2,1]"));
         assert_eq!(json(&other), r#"{"set":2,"names":"n[2,1]"}"#);
-        sets.take_in(&other);
+        sets.apply(&other);
         let again = sets.write(&all);
         assert_eq!(json(&again), r#"{"set":1}"#);
-        assert!(Arc::ptr_eq(&sets.take_in(&again), &nodes));
+        assert!(Arc::ptr_eq(&sets.apply(&again), &nodes));
         assert!(sets.write(&[]).is_none());
     }
 
@@ -193,10 +193,10 @@ mod tests {
         let mut sets = NodeSets::default();
         let old: WrittenNodes = serde_json::from_str(r#"["n1","n2"]"#).expect("read");
         assert_eq!(sets.check(&old), Ok(()));
-        let nodes = sets.take_in(&old);
+        let nodes = sets.apply(&old);
         assert_eq!(*nodes, *names("n[1-2]"));
-        assert!(Arc::ptr_eq(&sets.take_in(&old), &nodes));
-        // a journal that goes on gives them a number
+        assert!(Arc::ptr_eq(&sets.apply(&old), &nodes));
+        // a journal that is continued gives the old set a number
         assert_eq!(json(&sets.write(&nodes)), r#"{"set":1,"names":"n[1-2]"}"#);
     }
 
@@ -206,7 +206,7 @@ mod tests {
         let odd: Vec<NodeName> = ["a,b", "c[1]", "d]"].map(NodeName::from).into();
         let written = sets.write(&odd);
         assert_eq!(json(&written), r#"{"set":1,"names":["a,b","c[1]","d]"]}"#);
-        assert_eq!(*sets.take_in(&written), *odd);
+        assert_eq!(*sets.apply(&written), *odd);
     }
 
     #[test]
@@ -217,8 +217,8 @@ mod tests {
                 .expect_err("refused")
                 .to_string()
         };
-        assert_eq!(problem(r#"{"set":1}"#), "the nodes of set 1 are not known");
-        assert_eq!(problem(r#"{"set":0}"#), "the nodes of set 0 are not known");
+        assert_eq!(problem(r#"{"set":1}"#), "the nodes of set 1 are unknown");
+        assert_eq!(problem(r#"{"set":0}"#), "the nodes of set 0 are unknown");
         assert_eq!(
             problem(r#"{"set":2,"names":"n1"}"#),
             "expected the set of nodes 1, found 2"
@@ -226,22 +226,22 @@ mod tests {
         assert!(problem(r#"{"set":1,"names":"n["}"#).contains("a bracket is not closed"));
         let climbs = problem(r#"{"set":1,"names":"n1,../n2"}"#);
         assert!(
-            climbs.starts_with("`../n2` is no name of a node"),
+            climbs.starts_with("`../n2` is not a valid name of a node"),
             "{climbs}"
         );
     }
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_again(lists in prop::collection::vec(prop::collection::vec("[a-c]-?[0-9]{0,2}[,\\[\\]é]?", 0..4), 0..20)) {
+        fn written_sets_are_read_again(lists in prop::collection::vec(prop::collection::vec("[a-c]-?[0-9]{0,2}[,\\[\\]é]?", 0..4), 0..20)) {
             let (mut writer, mut reader) = (NodeSets::default(), NodeSets::default());
             for list in lists {
                 let nodes: Vec<NodeName> = list.into_iter().map(NodeName::from).collect();
                 let written = writer.write(&nodes);
-                writer.take_in(&written);
+                writer.apply(&written);
                 let read: WrittenNodes = serde_json::from_str(&json(&written)).expect("JSON");
                 prop_assert_eq!(reader.check(&read), Ok(()));
-                prop_assert_eq!(&*reader.take_in(&read), &nodes[..]);
+                prop_assert_eq!(&*reader.apply(&read), &nodes[..]);
             }
             prop_assert_eq!(writer, reader);
         }

@@ -1,4 +1,4 @@
-//! Where a site is, as its opening is written down: what was left there is found by this, whatever the campaign file says by then.
+//! The place of a site, recorded when the site is opened. Leftovers of the site are found there even if the campaign file has changed.
 
 use cvc_core::campaign::{Cluster, Site, SiteKind, SlurmSettings};
 
@@ -7,18 +7,18 @@ use cvc_core::hosts::{HostEntry, SshSettings};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where a site is, and how it was reached.
+/// The place of a site, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SitePlace {
-    /// Its kind.
+    /// Kind of the site.
     pub kind: SiteKind,
-    /// The node with cvc's files; `None` for this machine, and for a cloud's, which the orders of its leases tell.
+    /// The node with cvc's files; `None` for this machine, and for a cloud, where the orders of the leases identify the instances.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub head: Option<HostEntry>,
-    /// How ssh was used; its paths are those of this machine.
+    /// ssh settings; their paths refer to this machine.
     #[serde(skip_serializing_if = "is_default", default)]
     pub ssh: SshSettings,
-    /// Directory on the nodes for cvc's own files, as written.
+    /// Directory for cvc's own files on the nodes, as written in the campaign file.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub base: String,
 }
@@ -28,7 +28,7 @@ fn is_default(ssh: &SshSettings) -> bool {
 }
 
 impl SitePlace {
-    /// The place of a site of a campaign file in this directory.
+    /// Returns the place of a site of a campaign file that is in `directory`.
     pub fn of(site: &Site, directory: &Utf8Path) -> Self {
         let cluster = site.cluster.as_ref().filter(|_| site.kind != SiteKind::Ec2);
         let head = cluster.and_then(|cluster| match site.kind {
@@ -49,7 +49,7 @@ impl SitePlace {
         }
     }
 
-    /// Whether both are one place. How ssh gets there may have changed.
+    /// Returns whether both values describe the same place. Differences in the ssh settings do not matter.
     pub fn is_same(&self, other: &Self) -> bool {
         let host = |place: &Self| {
             let head = place.head.as_ref()?;
@@ -62,7 +62,7 @@ impl SitePlace {
         self.kind == other.kind && host(self) == host(other) && self.base == other.base
     }
 
-    /// The machines that are needed to end what was left there; `None` if it is no cluster.
+    /// Returns the machines that must be reached to end leftovers in this place; `None` for this machine and for a cloud.
     pub fn cluster(&self) -> Option<Cluster> {
         let slurm = match self.kind {
             SiteKind::Local | SiteKind::Ec2 => return None,
@@ -92,7 +92,7 @@ impl SitePlace {
     }
 }
 
-/// In words, as in `n1:~/.cvc by ssh`.
+/// Formats as `n1:~/.cvc by ssh`.
 impl fmt::Display for SitePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = self.head.as_ref().map_or("this machine", |head| &head.name);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_enough_to_get_there_again() {
+    fn the_written_place_suffices_to_get_there_again() {
         let old = place(SiteKind::Slurm, "login");
         let text = serde_json::to_string(&old).expect("JSON");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A price and its source.
+//! Prices and their sources.
 
 use cvc_core::campaign::PriceSettings;
 
@@ -9,34 +9,34 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Source of a price.
+/// Where a price comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum PriceFrom {
     /// `[sites.NAME.price]` of the campaign file.
     Campaign,
-    /// The table that cvc ships.
+    /// The table that is shipped with cvc.
     Shipped {
-        /// Date of its figures.
+        /// Date of the table's figures.
         date: Date,
     },
     /// The cloud's price list.
     List {
-        /// When it was queried.
+        /// Date of the query.
         date: Date,
     },
     /// The history of the spot market.
     Spot {
-        /// Since when it holds.
+        /// Date since which the price holds.
         date: Date,
-        /// Zone.
+        /// Zone of the price.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         zone: Option<String>,
     },
 }
 
 impl PriceFrom {
-    /// The day of the price; `None` if the user states it.
+    /// Returns the date of the price; `None` if the price is stated in the campaign file.
     pub fn date(&self) -> Option<Date> {
         match self {
             Self::Campaign => None,
@@ -60,23 +60,23 @@ impl fmt::Display for PriceFrom {
     }
 }
 
-/// US dollars for an hour, and where they are from.
+/// A price per hour, with its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// US dollars for an hour.
+    /// US dollars per hour.
     pub usd_per_hour: f64,
-    /// Where it is from.
+    /// Source of the price.
     pub from: PriceFrom,
-    /// Whether it is an upper bound instead of the expected price: the on-demand price of a spot instance.
+    /// Whether the price is an upper bound instead of the expected price, for example the on-demand price for a spot instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
-    /// Whether it is old and may have changed.
+    /// Whether the price is old, so that it may have changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
 }
 
 impl Price {
-    /// A price that is neither an upper bound nor old.
+    /// Returns a price that is certain: neither an upper bound nor old.
     pub fn new(usd_per_hour: f64, from: PriceFrom) -> Self {
         Self {
             usd_per_hour,
@@ -86,7 +86,7 @@ impl Price {
         }
     }
 
-    /// Source and date, with remarks.
+    /// Returns the source and the date of the price as text, with a remark if the price is an upper bound or old.
     pub fn source(&self) -> String {
         let mut text = self.from.to_string();
         if self.at_most {
@@ -99,58 +99,58 @@ impl Price {
     }
 }
 
-/// An unknown price.
+/// Why a price is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownPrice {
-    /// Of something of a cloud.
+    /// The price of a cloud resource is unknown.
     #[error("unknown price of {what} in {region}")]
     Cloud {
-        /// Of what, as in `c9.large`.
+        /// The resource, as in `c9.large`.
         what: String,
         /// Region.
         region: String,
     },
-    /// Of a node that is paid by the core.
+    /// The user gives a price per core, and the number of cores of the node is unknown.
     #[error("the node price is per core, and `cores` is not set")]
     Cores,
 }
 
 impl UnknownPrice {
-    /// The hint.
+    /// Returns how to correct the problem.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Cloud { .. } => "with credentials, `cvc prices` asks the cloud's price list",
+            Self::Cloud { .. } => "with credentials, `cvc prices` queries the cloud's price list",
             Self::Cores => "set `cores` for the site",
         }
     }
 }
 
-/// Minimum number of seconds billed for an instance.
+/// Minimum time for which an instance is billed, seconds.
 pub const MIN_S: f64 = 60.0;
 
-/// The price of one node while it exists.
+/// Price of one node for the time that it exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRate {
-    /// US dollars for an hour of one node, all parts together.
+    /// US dollars per hour for one node, the sum of all parts.
     pub usd_per_hour: f64,
-    /// Its parts; the first one is the machine itself.
+    /// Parts of the price; the first part is the machine itself.
     pub parts: Vec<RatePart>,
-    /// Minimum time billed for one node, seconds.
+    /// Minimum time for which one node is billed, seconds.
     pub least_s: f64,
 }
 
 /// A part of a node's price.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatePart {
-    /// Of what, as in `c5.xlarge`, `root volume`.
+    /// The resource, as in `c5.xlarge` or `root volume`.
     pub what: String,
-    /// How much.
+    /// Price of the part.
     #[serde(flatten)]
     pub price: Price,
 }
 
 impl NodeRate {
-    /// The rate that these parts sum up to.
+    /// Returns the price that consists of these parts. `least_s` is the minimum billed time, seconds.
     pub fn new(parts: Vec<RatePart>, least_s: f64) -> Self {
         Self {
             usd_per_hour: parts.iter().map(|p| p.price.usd_per_hour).sum(),
@@ -159,17 +159,18 @@ impl NodeRate {
         }
     }
 
-    /// US dollars for a time on a number of nodes: the share of a run, which has its nodes to itself but is not billed separately.
+    /// Returns the cost of using `nodes` nodes for `seconds`, US dollars, without a minimum. This is the cost of a run: it has its nodes to itself,
+    /// and is not billed separately.
     pub fn cost_of(&self, seconds: f64, nodes: u32) -> f64 {
         self.usd_per_hour * seconds.max(0.0) / 3600.0 * f64::from(nodes)
     }
 
-    /// US dollars that are billed for nodes that exist for this time.
+    /// Returns the amount that is billed for `nodes` nodes that exist for `seconds`, US dollars, including the minimum.
     pub fn billed(&self, seconds: f64, nodes: u32) -> f64 {
         self.cost_of(seconds.max(self.least_s), nodes)
     }
 
-    /// The source of the machine's own price, with its date.
+    /// Returns the source and date of the machine's own price.
     pub fn source(&self) -> String {
         self.parts
             .first()
@@ -177,7 +178,7 @@ impl NodeRate {
             .unwrap_or_default()
     }
 
-    /// All sources, each once, in the order of the parts.
+    /// Returns the sources of all parts, each once, in the order of the parts.
     pub fn sources(&self) -> Vec<String> {
         let mut all = Vec::new();
         for price in self.parts.iter().map(|p| &p.price) {
@@ -189,13 +190,13 @@ impl NodeRate {
         all
     }
 
-    /// Whether a part is an upper bound instead of the expected price.
+    /// Returns whether the price of a part is an upper bound instead of the expected price.
     pub fn is_at_most(&self) -> bool {
         self.parts.iter().any(|p| p.price.at_most)
     }
 
-    /// The user's price of a site whose nodes have this many cores; `None` if there is none, or if it depends on an unknown number of
-    /// cores.
+    /// Returns the user's price for a site whose nodes have this many cores. `None` if the user gives no price, or if the price depends on an unknown
+    /// number of cores.
     pub fn of_settings(price: &PriceSettings, cores: Option<u32>) -> Option<Self> {
         let part = |what: String, usd: f64| {
             Self::new(
@@ -215,7 +216,7 @@ impl NodeRate {
         }
     }
 
-    /// The record of a run's cost.
+    /// Returns the record of the cost of a run.
     pub fn record(&self, run: &RunId, seconds: f64, nodes: u32) -> Record {
         let labels = [
             ("nodes", nodes.to_string()),
@@ -234,7 +235,7 @@ impl NodeRate {
         }
     }
 
-    /// The same, as an upper bound.
+    /// Returns this rate marked as an upper bound.
     pub fn at_most(mut self) -> Self {
         if let Some(machine) = self.parts.first_mut() {
             machine.price.at_most = true;

@@ -1,31 +1,55 @@
-//! Why an event may not follow those before it.
+//! Why an event may not follow the previous ones.
 
-use cvc_core::ids::{IllegalName, LeaseId, PointId, RunId};
+use camino::Utf8Path;
+use cvc_core::{
+    ids::{IllegalName, LeaseId, PointId, RunId},
+    nodelist::NodeListError,
+    store::StoreError,
+};
 
-use cvc_core::nodelist::NodeListError;
+/// An event that may not follow the previous ones.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entry {line}: {problem}")]
+pub struct IllegalEvent {
+    /// Number of the entry, which is also the number of its line in the journal.
+    pub line: u64,
+    /// The problem.
+    pub problem: EventProblem,
+}
 
-/// Why an event may not follow those before it.
+impl IllegalEvent {
+    /// Returns the error for the journal at this path.
+    pub fn in_file(self, path: &Utf8Path) -> StoreError {
+        StoreError::damaged(
+            path,
+            usize::try_from(self.line).unwrap_or(usize::MAX),
+            self.problem.to_string(),
+        )
+    }
+}
+
+/// Why an event may not follow the previous ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventProblem {
-    /// Only the first event opens a journal.
+    /// The journal has already been opened; only its first event does that.
     #[error("the journal is opened a second time")]
     OpenedTwice,
-    /// A campaign has one lineage.
+    /// The campaign already has a lineage.
     #[error("the campaign is given a second lineage")]
     SecondLineage,
-    /// One attempt at a run at a time.
+    /// Another attempt at the run is open.
     #[error("attempt {attempt} at run {run} is {what} while attempt {open} is under way")]
     OtherUnderWay {
         /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// What the event says of it.
+        /// What the event does with the attempt, as in `started`.
         what: &'static str,
         /// The attempt that is under way.
         open: u32,
     },
-    /// Nothing to do any more.
+    /// The run has already succeeded, and needs no further attempt.
     #[error("attempt {attempt} at run {run} is intended although the run has succeeded")]
     HasSucceeded {
         /// The run.
@@ -33,27 +57,27 @@ pub enum EventProblem {
         /// The attempt.
         attempt: u32,
     },
-    /// The attempt has its end.
+    /// The attempt has already ended.
     #[error("attempt {attempt} at run {run} is {what} after the run has ended")]
     HasEnded {
         /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// What the event says of it.
+        /// What the event does with the attempt.
         what: &'static str,
     },
-    /// The attempt has no beginning.
+    /// The attempt was never begun.
     #[error("attempt {attempt} at run {run} is {what} but was never intended")]
     NeverIntended {
         /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// What the event says of it.
+        /// What the event does with the attempt.
         what: &'static str,
     },
-    /// Only what has finished can be discarded.
+    /// The attempt did not finish the run, so it cannot be discarded.
     #[error("attempt {attempt} at run {run} is discarded but was not the one that finished")]
     NotFinished {
         /// The run.
@@ -61,40 +85,40 @@ pub enum EventProblem {
         /// The attempt.
         attempt: u32,
     },
-    /// A point is in that state already.
+    /// The point is already in the state that the event gives it.
     #[error("point {point} is {what} a second time")]
     PointTwice {
         /// The point.
         point: PointId,
-        /// What the event says of it.
+        /// What the event does with the point.
         what: &'static str,
     },
-    /// A point is not in quarantine.
+    /// The point is not quarantined, so it cannot be released.
     #[error("point {0} is released but was not quarantined")]
     NotQuarantined(PointId),
-    /// The lease has no beginning.
+    /// The lease was never requested.
     #[error("lease {lease} is {what} but was never intended")]
     NoLease {
         /// The lease.
         lease: LeaseId,
-        /// What the event says of it.
+        /// What the event does with the lease.
         what: &'static str,
     },
-    /// A set of nodes that no event has defined.
-    #[error("the nodes of set {0} are not known")]
+    /// No event has defined this set of nodes.
+    #[error("the nodes of set {0} are unknown")]
     UnknownNodes(u32),
-    /// Sets are numbered in order.
+    /// The number of a new set of nodes is not the next one.
     #[error("expected the set of nodes {expected}, found {found}")]
     NodeSetOutOfOrder {
-        /// The next number.
+        /// The expected number.
         expected: u32,
-        /// The number of the event.
+        /// The number in the event.
         found: u32,
     },
-    /// A list of nodes that cannot be read.
+    /// A list of nodes is invalid.
     #[error("{0}")]
     NodeList(#[from] NodeListError),
-    /// A name that no node can have.
+    /// A name of a node is invalid.
     #[error("{0}")]
     NodeName(#[from] IllegalName),
 }

@@ -1,4 +1,4 @@
-//! The cost of a campaign so far: a function of its journal.
+//! Computes the cost of a campaign so far from its journal.
 
 use cvc_core::ids::{NodeName, RunId};
 
@@ -8,22 +8,23 @@ use crate::price::{MIN_S, NodeRate};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The cost of a site.
+/// Cost of a site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// US dollars, as far as prices are known.
+    /// US dollars, excluding resources of unknown price.
     pub usd: f64,
-    /// Number of instances of unknown price, which are not in `usd`.
+    /// Number of instances of unknown price, which `usd` excludes.
     pub unknown: u32,
-    /// Number of instances, including those that are gone.
+    /// Number of instances, including lost ones.
     pub instances: u32,
-    /// Total time that they existed, seconds.
+    /// Total time of all instances, seconds.
     pub instance_s: f64,
-    /// Bytes that were fetched from them. If their price is known, it is in `usd`.
+    /// Bytes that were fetched from the instances. If the price of the transfer is known, `usd` includes it.
     pub fetched_bytes: u64,
 }
 
-/// Seconds added to a lifetime: an instance counts it from its boot, and takes a moment to end.
+/// Allowance for the time from an order to the instance's boot and from its deadline to its end, seconds. The instance counts its lifetime only from
+/// its boot.
 const BOOT_S: u64 = 300;
 
 impl Spent {
@@ -35,16 +36,16 @@ impl Spent {
         self.fetched_bytes = self.fetched_bytes.saturating_add(other.fetched_bytes);
     }
 
-    /// Whether `usd` is complete.
+    /// Returns whether `usd` includes all costs, because all prices are known.
     pub fn is_known(&self) -> bool {
         self.unknown == 0
     }
 }
 
-/// The cost of a cloud's lease until now, or until its end; `None` for a lease of a scheduler. Instances count from the time of their
-/// request, which is at most seconds before they cost; each counts for at least a minute, until it was lost or the lease ended. A lease
-/// whose launch was never answered counts too until it ends, because its instances may exist. One that is kept for a next campaign counts
-/// until the end of that time.
+/// Returns the cost of a cloud's lease until now, or until the lease has ended; `None` for a lease of a scheduler. Each instance is counted from the
+/// time of the request, at most seconds before it costs, until it was lost or the lease ended, and for at least a minute. It ends by itself at its
+/// deadline, and is not counted for longer. If the answer to a launch was lost, the instances may exist, and are counted until the lease has ended. A
+/// lease that is kept for the next campaign is counted until the time for which it is kept.
 pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     let order = lease.order.as_ref()?;
     let ids = lease.instances();
@@ -54,7 +55,7 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
             .filter(|_| lease.ended.is_none())
             .unwrap_or(Timestamp::MAX),
     );
-    // by itself an instance ends at its deadline, whenever that is noticed
+    // an instance ends by itself at its deadline, even if that is noticed later
     let own = order.lifetime_s.saturating_add(BOOT_S);
     let first = jiff::SignedDuration::from_secs(i64::try_from(own).unwrap_or(i64::MAX));
     let first = lease
@@ -73,7 +74,7 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
             .map(|id| seconds(lease.lost.get(*id).copied().unwrap_or(end).min(end)))
             .collect()
     } else if lease.released {
-        // it was refused, or it was queried and nothing was found
+        // the request was refused, or a query found no instance
         Vec::new()
     } else {
         vec![seconds(end); order.count as usize]
@@ -95,7 +96,7 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     Some(spent)
 }
 
-/// The cost of an instance of a lease that exists for this time, each part of it at the price that held then.
+/// Returns the cost of one instance of a lease for its first `seconds`, US dollars. Each part of this time has the price that was valid then.
 fn usd_for(lease: &Lease, ordered_usd_per_hour: f64, seconds: f64) -> f64 {
     let begins = lease.prices.iter().map(|(since, usd)| {
         (
@@ -115,21 +116,22 @@ fn usd_for(lease: &Lease, ordered_usd_per_hour: f64, seconds: f64) -> f64 {
     usd
 }
 
-/// The end of a lease's instances if nobody extends or ends them; `None` for a lease of a scheduler.
+/// Returns the time at which a lease's instances end by themselves if their deadline is not moved; `None` for a lease of a scheduler.
 pub fn promised_until(lease: &Lease) -> Option<Timestamp> {
     let order = lease.order.as_ref()?;
     let own = jiff::SignedDuration::from_secs(i64::try_from(order.lifetime_s).unwrap_or(i64::MAX));
-    // not the time in its tags, which is of the machine's clock: that of a journal may be ahead
+    // not the time in the tags: it is by the machine's clock, and the journal's clock may be ahead of that
     let first = || lease.intended.checked_add(own).unwrap_or(Timestamp::MAX);
     Some(lease.deadline.unwrap_or_else(first))
 }
 
-/// The time until which costs are counted: a clock that was set back does not make them smaller than they were.
+/// Returns the time until which costs are counted: `now`, or the time of the last entry if the clock was set back to before it. Costs therefore never
+/// shrink.
 pub fn counted_until(state: &CampaignState, now: Timestamp) -> Timestamp {
     state.span.map_or(now, |(_, last)| now.max(last))
 }
 
-/// The cost of what was fetched from the instances of a site.
+/// Returns the cost of the transfers from a site's instances.
 pub fn fetched_cost(fetched: &Fetched) -> Spent {
     Spent {
         usd: fetched.usd.unwrap_or(0.0),
@@ -138,7 +140,7 @@ pub fn fetched_cost(fetched: &Fetched) -> Spent {
     }
 }
 
-/// The cost of a campaign's cloud leases until now, and of what was fetched from them, by site.
+/// Returns the cost of a campaign by site: its cloud leases until now, and the transfers from their instances.
 pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, Spent> {
     let now = counted_until(state, now);
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
@@ -156,9 +158,9 @@ pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, 
     sites
 }
 
-/// The cost of attempts at runs until now on sites that are billed by use, by site: all attempts, including failed and cut-off ones, each
-/// with its nodes. `site_of` returns the site of a run and the number of nodes of its mapping; `rates` has the prices of nodes. A site
-/// without a rate is left out.
+/// Returns the cost of attempts until now, by site, for sites that are billed by use. All attempts count, including failed and interrupted ones, each
+/// with the nodes that it used. `site_of` returns the site of a run and the number of nodes of its mapping; `rates` has the prices of nodes by site.
+/// Sites without a price are omitted.
 pub fn attempts_cost(
     state: &CampaignState,
     site_of: impl Fn(&RunId) -> Option<(String, u32)>,
@@ -167,9 +169,9 @@ pub fn attempts_cost(
 ) -> BTreeMap<String, Spent> {
     let now = counted_until(state, now);
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
-    // attempts on the same nodes share the list of them, which may be long
+    // attempts on the same nodes share one list, which may be long and is counted once
     let mut counted: HashMap<*const NodeName, u32> = HashMap::new();
-    // in a fixed order: sums of fractions depend on it
+    // in a fixed order, because floating-point sums depend on it
     for (run, history) in state.runs.iter().collect::<BTreeMap<_, _>>() {
         let Some((site, nodes)) = site_of(run) else {
             continue;
@@ -205,7 +207,7 @@ pub fn attempts_cost(
     sites
 }
 
-/// All sites together.
+/// Returns the sum over all sites.
 pub fn total<'a>(sites: impl IntoIterator<Item = &'a Spent>) -> Spent {
     let mut all = Spent::default();
     for spent in sites {
@@ -214,7 +216,7 @@ pub fn total<'a>(sites: impl IntoIterator<Item = &'a Spent>) -> Spent {
     all
 }
 
-/// Number of different nodes among these.
+/// Returns the number of different nodes in a list.
 pub fn count_distinct(nodes: &[NodeName]) -> u32 {
     nodes.iter().collect::<HashSet<_>>().len() as u32
 }

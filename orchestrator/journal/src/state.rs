@@ -1,11 +1,11 @@
-//! The state of a campaign: a fold over its journal.
+//! The state of a campaign, folded from its journal.
 
 use super::{
     event::{Entry, Event},
     lineage::Lineage,
     node_set::NodeSets,
     place::SitePlace,
-    problem::EventProblem,
+    problem::{EventProblem, IllegalEvent},
 };
 use crate::leases::{self, Lease};
 use camino::Utf8Path;
@@ -20,30 +20,30 @@ use std::{
     sync::Arc,
 };
 
-/// The state of a run. A run that does not occur has not been tried.
+/// The state of a run. A run without a state has not been tried.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunState {
-    /// Intended or started, and no end is known: under way, or cut off with its controller.
+    /// Intended or started, and without a recorded end. The run is either active, or was interrupted when its controller ended.
     Open {
-        /// Attempt under way.
+        /// Number of the open attempt.
         attempt: u32,
-        /// Its shepherd, if it was started.
+        /// The shepherd, the process that supervises the run, if it was started.
         shepherd: Option<ProcessId>,
     },
-    /// Cut off with its controller and cleaned up; to be repeated.
+    /// Interrupted when its controller ended, and cleaned up since then; to be repeated.
     Abandoned {
-        /// Attempts that ended by themselves before it.
+        /// Number of earlier attempts that ended without being interrupted.
         attempts: u32,
     },
     /// Ended.
     Finished {
-        /// The attempt that ended.
+        /// Number of the attempt that ended.
         attempt: u32,
-        /// How.
+        /// The outcome.
         outcome: Outcome,
-        /// Digest of its records.
+        /// Digest of the run's records.
         records: Option<String>,
-        /// Digest of the manifest of its directory.
+        /// Digest of the manifest of the run's directory.
         manifest: Option<String>,
     },
 }
@@ -51,37 +51,39 @@ pub enum RunState {
 /// One attempt at a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Number, from 1; the one after a cut-off attempt has the same number.
+    /// Number of the attempt, from 1. After an interrupted attempt, the next one has the same number.
     pub number: u32,
-    /// When it was intended.
+    /// Time at which the attempt was intended.
     pub started: Option<Timestamp>,
-    /// When its end was written down.
+    /// Time at which the end was recorded.
     pub ended: Option<Timestamp>,
-    /// How it ended; `None` while it runs or if it was cut off.
+    /// Outcome; `None` while the attempt is active, or if it was interrupted.
     pub outcome: Option<Outcome>,
-    /// Whether it was cut off.
+    /// Whether the attempt was interrupted.
     pub abandoned: bool,
-    /// Whether it was cut off with its agent or nodes.
+    /// Whether the attempt was lost with its agent or nodes.
     pub lost: bool,
-    /// Whether its controller ended with it, although nobody had asked for a stop.
+    /// Whether the attempt was interrupted because its controller ended without a request to stop.
     pub with_controller: bool,
-    /// Nodes that it was given; none on this machine. Attempts on the same nodes share them.
+    /// Nodes of the attempt; empty if it ran on this machine. Attempts on the same nodes share the list.
     pub nodes: Arc<[NodeName]>,
     /// Why no further attempt follows, although the campaign allows one.
     pub not_again: Option<String>,
+    /// Size of the checkpoint from which the next attempt can continue, bytes; `None` if the attempt left none.
+    pub kept_bytes: Option<u64>,
 }
 
-/// The journal's view of one run.
+/// The state and the attempts of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHistory {
-    /// Its state.
+    /// State of the run.
     pub state: RunState,
-    /// Its attempts, first one first.
+    /// Attempts, in order.
     pub attempts: Vec<Attempt>,
 }
 
 impl RunHistory {
-    /// Cause and detail, if the last attempt to finish failed.
+    /// Returns cause and detail of the failure, if the last finished attempt failed.
     pub fn failure(&self) -> Option<(Cause, &str)> {
         match self
             .attempts
@@ -94,7 +96,7 @@ impl RunHistory {
         }
     }
 
-    /// The attempt of this number that is under way; a new one if there is none.
+    /// Returns the attempt with this number that has not ended; adds one if there is none.
     fn under_way(&mut self, number: u32) -> &mut Attempt {
         let at = match self
             .attempts
@@ -113,6 +115,7 @@ impl RunHistory {
                     with_controller: false,
                     nodes: Arc::default(),
                     not_again: None,
+                    kept_bytes: None,
                 });
                 self.attempts.len() - 1
             }
@@ -123,43 +126,43 @@ impl RunHistory {
 
 /// Why a point needs no further run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// Counted runs that succeeded by then.
+pub struct PointDecision {
+    /// Number of counted runs that had succeeded by then.
     pub repeats: u32,
-    /// Whether the interval is narrow enough.
+    /// Whether the confidence interval is narrow enough.
     pub is_narrow: bool,
-    /// How wide it is, and of what.
+    /// Width of the interval, and its quantity, as text.
     pub reason: String,
 }
 
 /// The state of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignState {
-    /// The identity of the campaign; `None` in a journal of an earlier format that was not continued.
+    /// Identity of the campaign; `None` if the journal has a format without lineages and was not continued since.
     pub lineage: Option<Lineage>,
-    /// Every run that was tried.
+    /// State of every run that was tried.
     pub runs: HashMap<RunId, RunHistory>,
-    /// Points that are not tried any more.
+    /// Points that were quarantined: their remaining runs are not tried.
     pub quarantined: BTreeSet<PointId>,
-    /// Points that need no further run, because their intervals are known.
-    pub decided: BTreeMap<PointId, Decision>,
+    /// Points that need no further run, because their confidence intervals are narrow or they have all allowed runs.
+    pub decided: BTreeMap<PointId, PointDecision>,
     /// Points that the last controller could not run, with the reason.
     pub skipped: BTreeMap<PointId, String>,
     /// Whether the last controller reached the end of its plan.
     pub completed: bool,
     /// Digest of the last plan that was started.
     pub plan: Option<String>,
-    /// First and last line.
+    /// Times of the first and the last entry.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Versions of cvc that began the journal.
+    /// Versions of cvc that have worked on the campaign, in order.
     pub cvc: Vec<String>,
-    /// Number of times that a controller began or resumed work.
+    /// Number of times that a controller began or resumed work on the campaign.
     pub sessions: u64,
-    /// Sites on whose machines cvc may have left something.
+    /// Sites on whose machines leftovers of cvc may exist.
     pub open_sites: BTreeSet<SiteName>,
-    /// Where those of them are whose place was written down.
+    /// Places of the sites in `open_sites`, where the journal records them.
     pub places: BTreeMap<SiteName, SitePlace>,
-    /// Number of times that a damaged journal was written anew.
+    /// Number of times that a damaged journal was rewritten.
     pub repairs: u64,
     /// Whether the user interrupted the last session.
     pub stop_asked: bool,
@@ -167,47 +170,26 @@ pub struct CampaignState {
     pub interruptions: u64,
     /// Leases that were requested from schedulers and clouds, in order.
     pub leases: Vec<Lease>,
-    /// The sets of nodes that attempts were given.
+    /// The sets of nodes that attempts have used so far.
     pub node_sets: NodeSets,
-    /// What was fetched from clouds, by site.
+    /// Transfers from clouds, by site.
     pub fetched: BTreeMap<SiteName, Fetched>,
 }
 
-/// What was fetched from the instances of a site.
+/// Transfers from the instances of a site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fetched {
-    /// Bytes.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Their price, US dollars; `None` if a part of it is not known.
+    /// Price of the transfers, US dollars; `None` if the price of any of them is unknown.
     pub usd: Option<f64>,
 }
 
-/// An event that does not follow from those before it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("entry {line}: {problem}")]
-pub struct IllegalEvent {
-    /// Number of the entry, which is its line in the journal.
-    pub line: u64,
-    /// What is wrong.
-    pub problem: EventProblem,
-}
-
-impl IllegalEvent {
-    /// The error of the journal in which it was found.
-    pub fn in_file(self, path: &Utf8Path) -> StoreError {
-        StoreError::damaged(
-            path,
-            usize::try_from(self.line).unwrap_or(usize::MAX),
-            self.problem.to_string(),
-        )
-    }
-}
-
 impl CampaignState {
-    /// Folds a journal.
+    /// Folds the entries of a journal.
     ///
     /// # Errors
-    /// When an event does not follow from those before it.
+    /// An event does not follow from the previous ones.
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self, IllegalEvent> {
         let mut state = Self::default();
         for entry in entries {
@@ -216,26 +198,22 @@ impl CampaignState {
         Ok(state)
     }
 
-    /// Reads and folds the journal in this file.
+    /// Reads the journal in this file, and folds it.
     ///
     /// # Errors
-    /// When the file cannot be read, is damaged, or has an event that does not follow from those before it.
+    /// The file cannot be read, is damaged, or has an event that does not follow from the previous ones.
     pub fn read(path: &Utf8Path) -> Result<Self, StoreError> {
         let mut state = Self::default();
-        super::read_each(path, |entry| {
-            state
-                .apply(&entry)
-                .map_err(|illegal| illegal.problem.to_string())
-        })?;
+        super::read_each(path, |entry| state.apply(&entry))?;
         Ok(state)
     }
 
-    /// The state of a run; `None` if it was not tried.
+    /// Returns the state of a run; `None` if it was not tried.
     pub fn run(&self, run: &RunId) -> Option<&RunState> {
         self.runs.get(run).map(|history| &history.state)
     }
 
-    /// Whether a run has succeeded.
+    /// Returns whether a run has succeeded.
     pub fn has_succeeded(&self, run: &RunId) -> bool {
         matches!(
             self.run(run),
@@ -246,12 +224,12 @@ impl CampaignState {
         )
     }
 
-    /// Whether the last attempt at a run failed.
+    /// Returns whether the last attempt at a run failed.
     pub fn has_failed(&self, run: &RunId) -> bool {
         matches!(self.run(run), Some(RunState::Finished { .. })) && !self.has_succeeded(run)
     }
 
-    /// Points of these runs that the last controller could not run, and none of whose runs was ever tried, with the reason.
+    /// Returns the points that the last controller could not run, each with the reason. Omits points of which any run in `runs` was ever tried.
     pub fn never_tried(&self, runs: &[PlannedRun]) -> HashMap<&PointId, &str> {
         let tried: HashSet<&PointId> = runs
             .iter()
@@ -265,7 +243,7 @@ impl CampaignState {
             .collect()
     }
 
-    /// Leases of a site that were requested from schedulers, in order.
+    /// Returns the leases of a site that were requested from schedulers or clouds, in order.
     pub fn leases_of(&self, site: &str) -> Vec<Lease> {
         self.leases
             .iter()
@@ -274,17 +252,18 @@ impl CampaignState {
             .collect()
     }
 
-    /// Leases of a site that are not over.
+    /// Returns the leases of a site that have not been released.
     pub fn open_leases_of(&self, site: &str) -> Vec<Lease> {
         let mut leases = self.leases_of(site);
         leases.retain(|lease| !lease.released);
         leases
     }
 
-    /// Checks whether an event may follow. Events that 0.1.0 wrote twice stay legal: the closing of a site and the release of a lease.
+    /// Checks whether an event may follow the previous ones. Closing a site and releasing a lease are allowed twice, because version 0.1.0 wrote
+    /// these events twice.
     ///
     /// # Errors
-    /// The problem, if it may not.
+    /// The event may not follow, for this reason.
     pub fn check(&self, event: &Event) -> Result<(), EventProblem> {
         match event {
             Event::Opened { .. } if self.span.is_some() => Err(EventProblem::OpenedTwice),
@@ -312,6 +291,9 @@ impl CampaignState {
             },
             Event::RunStarted { run, attempt, .. } => {
                 self.check_under_way(run, *attempt, "started")
+            }
+            Event::CheckpointKept { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "kept")
             }
             Event::RunFinished { run, attempt, .. } => {
                 self.check_under_way(run, *attempt, "finished")
@@ -398,20 +380,20 @@ impl CampaignState {
         }
     }
 
-    /// Adds one entry.
+    /// Applies one entry to the state.
     ///
     /// # Errors
-    /// When the event does not follow from those before it; the state is then as it was.
+    /// The event does not follow from the previous ones; the state is then unchanged.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), IllegalEvent> {
         self.check(&entry.event).map_err(|problem| IllegalEvent {
             line: entry.seq,
             problem,
         })?;
-        self.take_in(entry);
+        self.update(entry);
         Ok(())
     }
 
-    fn take_in(&mut self, Entry { at, event, .. }: &Entry) {
+    fn update(&mut self, Entry { at, event, .. }: &Entry) {
         self.span = Some((self.span.map_or(*at, |s| s.0), *at));
         match event {
             Event::Opened { cvc, lineage, .. } => {
@@ -428,7 +410,7 @@ impl CampaignState {
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
                 self.skipped.clear();
-                // the campaign may ask for narrower intervals by now: each session decides anew
+                // the campaign may now require narrower intervals, so each session decides again
                 self.decided.clear();
             }
             Event::SiteOpened { site, place } => {
@@ -452,7 +434,7 @@ impl CampaignState {
                     attempt: *attempt,
                     shepherd: None,
                 };
-                let nodes = self.node_sets.take_in(nodes);
+                let nodes = self.node_sets.apply(nodes);
                 let attempt = self.set_run(run, *attempt, state);
                 attempt.started = Some(*at);
                 attempt.nodes = nodes;
@@ -494,6 +476,15 @@ impl CampaignState {
                 attempt.outcome = Some(outcome.clone());
                 attempt.not_again.clone_from(not_again);
             }
+            Event::CheckpointKept {
+                run,
+                attempt,
+                bytes,
+            } => {
+                if let Some(history) = self.runs.get_mut(run) {
+                    history.under_way(*attempt).kept_bytes = Some(*bytes);
+                }
+            }
             Event::RunAbandoned {
                 run,
                 attempt,
@@ -514,7 +505,7 @@ impl CampaignState {
                 attempt.with_controller = *with_controller;
             }
             Event::RunDiscarded { run, attempt, .. } => {
-                // it counts as one that was cut off: the next has the same number
+                // a discarded attempt counts as interrupted: the next attempt has the same number
                 self.set_run(
                     run,
                     *attempt,
@@ -564,7 +555,7 @@ impl CampaignState {
                 is_narrow,
                 reason,
             } => {
-                let decision = Decision {
+                let decision = PointDecision {
                     repeats: *repeats,
                     is_narrow: *is_narrow,
                     reason: reason.clone(),
@@ -575,7 +566,7 @@ impl CampaignState {
         }
     }
 
-    /// Sets the state of a run and returns the attempt that the event is about.
+    /// Sets the state of a run, and returns the attempt with this number.
     fn set_run(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
         let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory {
             state: state.clone(),
@@ -610,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_finish_wins_and_what_was_cut_off_is_no_attempt_that_counts() {
+    fn the_last_finish_wins_and_cut_off_attempts_do_not_count() {
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
         let failed = Outcome::Failed {
             cause: Cause::Timeout,
@@ -685,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_with_its_controller_is_told_from_what_the_user_stopped() {
+    fn runs_ended_with_their_controller_are_distinguished_from_those_the_user_stopped() {
         let read = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
         let intended = || read(r#"{"event":"run-intended","run":"a","attempt":1}"#);
         let started = || Event::Started {
@@ -697,7 +688,7 @@ mod tests {
         let mut state = folded(&entries(vec![
             started(),
             intended(),
-            // as earlier versions wrote it
+            // the form that earlier versions wrote
             read(r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[]}"#),
             intended(),
             read(
@@ -765,7 +756,7 @@ mod tests {
                 })
             })
         );
-        // the intent is the start, and there is one attempt of it
+        // the attempt starts with the intent, and both events belong to the same attempt
         assert_eq!(state.runs[&run].attempts.len(), 1);
         assert_eq!(state.runs[&run].attempts[0].started, Some(journal[1].at));
         journal.push(Entry {

@@ -38,7 +38,7 @@ pub(super) fn positive(what: &str, value: f64) -> Result<f64, FitError> {
     })
 }
 
-/// Checks that a result is finite: products of large inputs may not be.
+/// Checks that a result is finite, because products of large inputs may overflow.
 pub(super) fn finite(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() {
         return Ok(value);

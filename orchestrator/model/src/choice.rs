@@ -1,5 +1,5 @@
-//! Chooses among models: those that miss the runs they were fitted to are out; of the others, with four or more points, the one with the
-//! smallest leave-one-out error.
+//! Chooses among models. Models that contradict the runs to which they were fitted are excluded. With four or more points, the model with the
+//! smallest leave-one-out error is chosen from the rest.
 
 use super::{
     curve::{Fitted, Model, ModelInfo, Sample, Tier},
@@ -8,44 +8,44 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Number of points from which the leave-one-out error decides. With fewer, every fit looks good.
+/// Minimum number of points for which the leave-one-out error decides. With fewer points, every fit looks good.
 pub const MIN_FOR_CHOICE: usize = 4;
 
-/// Error, in percent, assumed for a model that cannot be judged because too few points remain when one is left out: it is preferred to
-/// models that are known to err by more, but not to those known to err by less.
+/// Error, in percent, assumed for a model whose leave-one-out error is unknown because too few points remain. It is preferred to models with a
+/// larger known error, but not to models with a smaller one.
 const UNJUDGED_PCT: f64 = 10.0;
 
-/// A model that was offered, with its result.
+/// A model that was tried, with its result.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The model.
     pub info: ModelInfo,
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: FitVerdict,
 }
 
 /// The result of a candidate.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// Fitted, with the mean leave-one-out error if there are enough points for it.
+pub enum FitVerdict {
+    /// The model was fitted.
     Fitted {
-        /// Mean of 100·|predicted − measured|/measured over the points, each left out in turn.
+        /// Mean of 100·|predicted − measured|/measured over the points, each left out in turn; `None` with too few points.
         leave_one_out_pct: Option<f64>,
-        /// The run that it misses by most, if that is more than the runs scatter.
+        /// The group of equal runs that contradicts the model most; `None` if none does.
         contradicted: Option<Miss>,
     },
-    /// Not fitted.
+    /// The model could not be fitted.
     Refused(FitError),
 }
 
-/// A mean of equal runs that a curve misses by more than they scatter.
+/// A group of equal runs whose mean is further from a curve than their scatter explains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Miss {
-    /// The runs' identifier.
+    /// Identifier of the runs.
     pub id: String,
-    /// Distance of their mean from the curve.
+    /// Distance of their mean from the curve, in the unit of the quantity.
     pub by: f64,
-    /// Distance that the scatter of equal runs and the error of the model's form explain.
+    /// Distance that the scatter of the runs and the systematic error of the model explain.
     pub explained: f64,
 }
 
@@ -53,23 +53,23 @@ impl std::fmt::Display for Miss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "its own runs contradict it: it misses those of `{}` by {:.2}, and {:.2} is what they scatter",
+            "its own runs contradict it: it misses those of `{}` by {:.2}, and they scatter by {:.2}",
             self.id, self.by, self.explained
         )
     }
 }
 
-/// Standard errors of a mean of equal runs that it may lie from a curve.
+/// Number of standard errors by which a mean of equal runs may differ from a curve.
 const STANDARD_ERRORS: f64 = 3.0;
 
-/// Returns the mean of samples with the same identifier that a curve misses by most, in parts of what is explained, if it is more than that;
-/// a setting that the curve has no answer for does not count.
+/// Returns the group of equal runs whose mean is furthest from a curve, relative to the explained distance. Runs are equal if their samples have
+/// the same identifier. Returns `None` if all distances are explained. Settings that the curve cannot predict do not count.
 pub fn largest_miss(model: &dyn Model, curve: &dyn Fitted, samples: &[&Sample]) -> Option<Miss> {
     let mut groups: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
         groups.entry(&sample.id).or_default().push(sample);
     }
-    // what is left of each run if the curve's difference between their settings is taken away
+    // residuals of each run, so that differences between the settings of equal runs are removed
     let residuals: Vec<(&str, f64, Vec<f64>)> = groups
         .into_iter()
         .filter_map(|(id, of)| {
@@ -107,9 +107,9 @@ pub fn largest_miss(model: &dyn Model, curve: &dyn Fitted, samples: &[&Sample]) 
 pub struct Choice<'s> {
     /// The chosen curve.
     pub chosen: Judgement<'s>,
-    /// Why it was chosen, in words.
+    /// The reason for the choice.
     pub reason: String,
-    /// All candidates, in the order of the list.
+    /// All candidates, in the order of the list of models.
     pub candidates: Vec<Candidate>,
 }
 
@@ -120,19 +120,22 @@ impl Choice<'_> {
     }
 }
 
-/// A model that can be fitted, while the choice is open.
+/// A model that was fitted and can still be chosen.
 struct Fittable<'s> {
     fitted: Judgement<'s>,
     leave_one_out_pct: Option<f64>,
     contradicted: Option<Miss>,
 }
 
-/// Chooses among models. One that misses the runs that it was fitted to by more than they scatter is out, unless all do, or those that do not err
-/// by more where a run is left out. Of the others, the mean leave-one-out error decides; with fewer than four points it is the first model of the list that can be fitted: lists begin with the models
-/// that need the least data. A model that needs no run is judged by its errors at the points, which it has not seen.
+/// Chooses among models.
+///
+/// A model that contradicts the runs to which it was fitted is excluded, unless all models do, or the other models have larger leave-one-out
+/// errors. Among the rest, the smallest mean leave-one-out error decides. With fewer than four points, the first model of the list that can be
+/// fitted is chosen; lists begin with the models that need the least data. A model that needs no runs is judged by its errors at all points,
+/// because it was not fitted to them.
 ///
 /// # Errors
-/// The refusals of all models, if none can be fitted.
+/// No model can be fitted. The candidates say why.
 pub fn choose<'s>(
     models: &[&dyn Model],
     training: &Training<'s>,
@@ -153,7 +156,7 @@ pub fn choose<'s>(
                 let contradicted = (info.tier == Tier::SmallRuns)
                     .then(|| largest_miss(*model, &*fitted.curve, &all))
                     .flatten();
-                let verdict = Verdict::Fitted {
+                let verdict = FitVerdict::Fitted {
                     leave_one_out_pct,
                     contradicted: contradicted.clone(),
                 };
@@ -164,12 +167,12 @@ pub fn choose<'s>(
                 });
                 verdict
             }
-            Err(refusal) => Verdict::Refused(refusal),
+            Err(refusal) => FitVerdict::Refused(refusal),
         };
         candidates.push(Candidate { info, verdict });
     }
     let tried = candidates.len();
-    // a curve through all runs is no better if it errs by more where one of them is left out
+    // a curve that fits all runs does not replace another one if its leave-one-out error is larger
     let replaces = |other: &Fittable<'s>, of: &Fittable<'s>| {
         other.contradicted.is_none()
             && match (decides, other.leave_one_out_pct, of.leave_one_out_pct) {
@@ -216,7 +219,7 @@ pub fn choose<'s>(
         ),
     };
     if out > 0 {
-        reason += &format!("; {out} that the runs contradict left out");
+        reason += &format!("; models excluded because runs contradict them: {out}");
     }
     Ok(Choice {
         chosen: best.fitted,
@@ -225,7 +228,7 @@ pub fn choose<'s>(
     })
 }
 
-/// Returns the mean error; `None` if any left-out point could not be predicted, because a model must not win by its gaps.
+/// Returns the mean error; `None` if any left-out point could not be predicted, because a model must not win by skipping points.
 fn mean_error(judged: &[Judged]) -> Option<f64> {
     let errors: Option<Vec<f64>> = judged.iter().map(|j| j.error_pct).collect();
     errors
@@ -253,6 +256,7 @@ mod tests {
             app: "program".into(),
             class: class.into(),
             nas: None,
+            size: None,
             mapping,
             per_node: p,
             mpi,
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_curve_does_not_win_because_a_twin_of_each_point_gave_away_the_answer() {
-        // On 25 processes 148.3 MiB were measured: the line says 131, the buffers 149.
+        // on 25 processes 148.3 MiB were measured; the line predicts 131, the buffers 149
         assert_eq!(
             chosen(MpiKind::Nemesis, MEASURED, &["shmem-line", "shmem-buffers"]).0,
             "shmem-buffers"
@@ -299,7 +303,7 @@ mod tests {
     #[test]
     fn a_curve_that_cannot_be_judged_is_taken_before_one_that_is_known_to_be_bad() {
         let flat = MEASURED.map(|(class, p, _)| (class, p, 4.0 + 4.0 * f64::from(p)));
-        // a constant can be fitted to it, and errs by half
+        // a constant can be fitted to these runs, but its error is 50 %
         let (id, reason) = chosen(MpiKind::Mpich, flat, &["shmem-constant", "shmem-line"]);
         assert_eq!(id, "shmem-line");
         assert!(reason.contains("too few"), "{reason}");
@@ -340,7 +344,7 @@ mod tests {
         assert!(
             matches!(
                 &refused[0].verdict,
-                super::Verdict::Refused(FitError::RankDeficient { rank: 2, .. })
+                super::FitVerdict::Refused(FitError::RankDeficient { rank: 2, .. })
             ),
             "{refused:?}"
         );

@@ -1,19 +1,19 @@
-//! Models: they are fitted on samples and answer for settings that they have not seen.
+//! Models: they are fitted to samples and predict values at other settings.
 
 use super::{estimate::Estimate, fit::FitError, nas};
-use cvc_core::mapping::Mapping;
+use cvc_core::{app::size::ProblemSize, mapping::Mapping};
 use serde::Serialize;
 use std::fmt;
 
-/// The knowledge that a model needs before it can answer. Outputs always name it.
+/// The data that a model needs before it can predict. Outputs always name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// The program's source or the library's layout; no run is needed.
     NoRun,
-    /// Small runs, on which the model is fitted.
+    /// Small runs, to which the model is fitted.
     SmallRuns,
-    /// None: the model has published constants.
+    /// No data: the model has published constants.
     Published,
 }
 
@@ -27,66 +27,68 @@ impl fmt::Display for Tier {
     }
 }
 
-/// The description of a model wherever it is used.
+/// The description of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelInfo {
     /// Short name: `dtapp-halo`.
     pub id: &'static str,
-    /// Title, for people.
+    /// Title for display.
     pub title: &'static str,
     /// Formula as text, with units.
     pub formula: &'static str,
-    /// Where the formula comes from.
+    /// Source of the formula.
     pub source: &'static str,
-    /// The knowledge that it needs.
+    /// The data that it needs.
     pub tier: Tier,
     /// Number of fitted parameters.
     pub parameters: usize,
 }
 
-/// An MPI library, as far as shared memory depends on it.
+/// An MPI library, distinguished by its use of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MpiKind {
     /// MPICH with ch3:nemesis: every image holds the shared segment of its node.
     Nemesis,
-    /// Another MPICH (ch4): the shared segment is stored once for each node, beside the images.
+    /// Other versions of MPICH (ch4): the shared segment is stored once for each node, next to the images.
     Mpich,
-    /// Open MPI: the same.
+    /// Open MPI: the shared segment is stored as with [`Self::Mpich`].
     OpenMpi,
 }
 
-/// What a model is asked about: a program on processes on nodes.
+/// Input of a prediction: a program, and the mapping of its processes to nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
     /// Name of the application's descriptor.
     pub app: String,
     /// Workload class.
     pub class: String,
-    /// The NAS benchmark and its problem size, if the application is one whose arrays are known.
+    /// The NAS benchmark and its problem size, if the application is a benchmark with known arrays.
     pub nas: Option<nas::Problem>,
-    /// Processes on nodes.
+    /// The size of the problem, if the descriptor declares it.
+    pub size: Option<ProblemSize>,
+    /// Mapping of processes to nodes.
     pub mapping: Mapping,
-    /// Processes on the node of the rank in question.
+    /// Number of processes on the node of the predicted rank.
     pub per_node: u32,
     /// The MPI library.
     pub mpi: MpiKind,
-    /// What is written and how.
+    /// The program's outputs.
     pub output: Output,
 }
 
-/// What a program writes and how, as far as models use it and it is known.
+/// Size and form of a program's outputs, as far as models use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Output {
-    /// MiB of all files of the node in question.
+    /// MiB of all files of the predicted node.
     pub node_mib: Option<f64>,
-    /// MiB of them that are data of the program.
+    /// MiB of the program's own data in these files.
     pub own_mib: Option<f64>,
-    /// Number of aggregators of collective I/O, if set; otherwise there is one on each node.
+    /// Number of aggregators of collective I/O; `None` for one on each node.
     pub aggregators: Option<u32>,
-    /// MiB of the collective buffer, if set.
+    /// MiB of the collective buffer; `None` for the default.
     pub buffer_mib: Option<f64>,
-    /// Cores of the node, if known: more processes take turns.
+    /// Number of cores of the node, if known. With more processes than cores, processes take turns.
     pub cores: Option<u32>,
 }
 
@@ -107,7 +109,7 @@ impl Setting {
 pub struct Sample {
     /// Unique name: the identifier of a point or a run, or the name of a table's row.
     pub id: String,
-    /// Where it was observed.
+    /// The observed setting.
     pub at: Setting,
     /// The value, in the unit of the quantity.
     pub value: f64,
@@ -115,7 +117,7 @@ pub struct Sample {
 
 #[cfg(test)]
 impl Sample {
-    /// A run of so many processes on one node, of a program about which nothing is known.
+    /// Returns a run of an unknown program with this number of processes on one node.
     pub(crate) fn of_unknown(mpi: crate::MpiKind, processes: u32, value: f64) -> Self {
         let (app, class) = ("program".to_owned(), "B".to_owned());
         let mapping = Mapping::one_node(processes);
@@ -123,6 +125,7 @@ impl Sample {
             app,
             class,
             nas: None,
+            size: None,
             mapping,
             per_node: processes,
             mpi,
@@ -141,7 +144,7 @@ impl Sample {
 pub struct Answer {
     /// The number with its interval.
     pub estimate: Estimate,
-    /// Caveats for readers: the setting lies beyond the data, or a branch was clamped.
+    /// Warnings: the setting is beyond the data, or a value was clamped.
     pub warnings: Vec<String>,
 }
 
@@ -157,11 +160,11 @@ impl From<Estimate> for Answer {
 /// A fitted parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
-    /// Its name in the formula.
+    /// Name of the parameter in the formula.
     pub name: &'static str,
-    /// Its value, in the unit that the formula implies.
+    /// Value of the parameter, in the unit that the formula implies.
     pub value: f64,
-    /// Its standard error; `None` without degrees of freedom, or for a constant.
+    /// Standard error of the parameter; `None` without degrees of freedom, or for a constant.
     pub standard_error: Option<f64>,
 }
 
@@ -170,8 +173,8 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// Returns the description of the model.
     fn info(&self) -> ModelInfo;
 
-    /// Returns how far the mean of equal runs may lie from the curve if the model holds, at a value: the error of its form, in the unit of the
-    /// quantity. Infinite for a model that no run contradicts.
+    /// Returns the systematic error of the model at a value, in the unit of the quantity: the maximum distance of the mean of equal runs from the
+    /// curve if the model is valid. Infinite for a model that no run can contradict.
     fn form_error(&self, _value: f64) -> f64 {
         f64::INFINITY
     }
@@ -179,27 +182,27 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// Fits the parameters.
     ///
     /// # Errors
-    /// Too few points, points that do not determine the parameters, or a program that the model does not know.
+    /// There are too few points, the points do not determine the parameters, or the model does not apply to the program.
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError>;
 }
 
-/// A curve whose parameters are known.
+/// A fitted curve.
 pub trait Fitted: fmt::Debug + Send + Sync {
     /// Predicts the value at a setting.
     ///
     /// # Errors
-    /// [`FitError::OutOfDomain`] for a setting that the model has no answer for.
+    /// [`FitError::OutOfDomain`] if the model does not apply to the setting.
     fn predict(&self, at: &Setting) -> Result<Answer, FitError>;
 
-    /// Returns the parameters with their errors.
+    /// Returns the parameters with their standard errors.
     fn parameters(&self) -> Vec<Parameter>;
 
-    /// Returns whether its interval counts however few the runs are.
+    /// Returns whether the interval is valid even for few runs.
     fn has_stated_error(&self) -> bool {
         self.spans_laws()
     }
 
-    /// Returns whether the runs leave open which of several laws holds, so that the interval reaches over all of them.
+    /// Returns whether the runs fit several laws, so that the interval covers all of them.
     fn spans_laws(&self) -> bool {
         false
     }

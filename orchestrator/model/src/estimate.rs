@@ -3,20 +3,21 @@
 use crate::stats::{Interval, LEVEL};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-/// Rounding of numbers that were written to tables and read again, as a part of them.
+/// Relative rounding error of numbers that were written to tables and read again.
 const ROUNDING: f64 = 1e-9;
 
-/// A predicted number. It is never turned into a measurement.
+/// A predicted number. It is never used as a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// Its prediction interval; `None` if the error is unknown, for example if a curve goes through exactly as many points as it has parameters.
+    /// Prediction interval of the number; `None` if the error is unknown, for example if a curve goes through exactly as many points as it has
+    /// parameters.
     pub interval: Option<Interval>,
 }
 
 impl Estimate {
-    /// Makes a number whose error is unknown.
+    /// Returns a number whose error is unknown.
     pub fn bare(value: f64) -> Self {
         Self {
             value,
@@ -24,7 +25,7 @@ impl Estimate {
         }
     }
 
-    /// Makes a number with the same distance to both ends.
+    /// Returns a number with the same distance to both ends of its interval.
     pub fn plus_minus(value: f64, half: f64) -> Self {
         Self {
             value,
@@ -35,7 +36,7 @@ impl Estimate {
         }
     }
 
-    /// Makes a number with its two ends.
+    /// Returns a number with the ends of its interval.
     pub fn between(value: f64, low: f64, high: f64) -> Self {
         Self {
             value,
@@ -43,13 +44,13 @@ impl Estimate {
         }
     }
 
-    /// Makes a number that is counted or known exactly.
+    /// Returns a number that is counted or known exactly.
     pub fn exact(value: f64) -> Self {
         Self::plus_minus(value, 0.0)
     }
 
-    /// Adds two quantities with independent errors: on each side, the squares of the distances add up. The sum has no interval if one of them
-    /// has none.
+    /// Adds two quantities with independent errors: on each side, the squares of the distances are added. The sum has no interval if one of the
+    /// quantities has none.
     pub fn plus(self, other: Self) -> Self {
         let value = self.value + other.value;
         let interval = self.interval.zip(other.interval).map(|(a, b)| Interval {
@@ -59,7 +60,7 @@ impl Estimate {
         Self { value, interval }
     }
 
-    /// Adds two quantities that err together, like files with the same zones: the distances add up.
+    /// Adds two quantities whose errors are fully correlated, such as files with the same zones: the distances are added.
     pub fn plus_together(self, other: Self) -> Self {
         let interval = self.interval.zip(other.interval).map(|(a, b)| Interval {
             low: a.low + b.low,
@@ -71,7 +72,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the sum of `factor` equal quantities, which err together.
+    /// Returns the sum of `factor` equal quantities, whose errors are fully correlated.
     pub fn times(self, factor: f64) -> Self {
         let ends = |i: Interval| {
             let (a, b) = (i.low * factor, i.high * factor);
@@ -86,7 +87,7 @@ impl Estimate {
         }
     }
 
-    /// Raises negative parts to 0, for a quantity that cannot be negative.
+    /// Raises a negative value and negative ends of the interval to 0, for a quantity that cannot be negative.
     pub fn not_negative(self) -> Self {
         let ends = |i: Interval| Interval {
             low: i.low.max(0.0),
@@ -98,16 +99,15 @@ impl Estimate {
         }
     }
 
-    /// Returns whether a measured value lies within the interval, which rounding does not move; `None` without an interval.
+    /// Returns whether the interval covers a measured value, up to rounding; `None` without an interval.
     pub fn covers(self, measured: f64) -> Option<bool> {
         let rounding = ROUNDING * measured.abs();
         self.interval
             .map(|i| (i.low - rounding..=i.high + rounding).contains(&measured))
     }
 
-    /// Returns the interval score of what was measured: the width of the interval, and 40 times what lies beyond it (Winkler 1972, A
-    /// decision-theoretic approach to interval estimation, J. Am. Stat. Assoc. 67). Less is better: neither wide nor wrong. `None` without an
-    /// interval.
+    /// Returns the interval score of a measurement: the width of the interval, plus 40 times the distance of the measurement from the interval
+    /// (Winkler 1972, A decision-theoretic approach to interval estimation, J. Am. Stat. Assoc. 67). Lower is better. `None` without an interval.
     pub fn score(self, measured: f64) -> Option<f64> {
         let beyond = |i: Interval| (i.low - measured).max(measured - i.high).max(0.0);
         self.interval
@@ -120,7 +120,7 @@ impl Estimate {
     }
 }
 
-/// `{"value": …, "low": …, "high": …}`; without an interval, the ends are null.
+/// Serialises as `{"value": …, "low": …, "high": …}`; without an interval, the ends are null.
 impl Serialize for Estimate {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut fields = to.serialize_struct("Estimate", 3)?;
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(a.plus(Estimate::bare(1.0)).interval, None);
         assert_eq!(a.covers(13.0), Some(true));
         assert_eq!(a.covers(13.1), Some(false));
-        // the last bits of a number are no miss
+        // a difference in the last bits is not a miss
         assert_eq!(Estimate::exact(0.3).covers(0.1 + 0.2), Some(true));
         assert!(
             a.score(12.0).is_some_and(|s| (s - 6.0).abs() < 1e-9)

@@ -4,7 +4,7 @@ use super::{estimate::Estimate, stats::t_quantile};
 use nalgebra::{ColPivQR, DMatrix, DVector, Dyn};
 use serde::Serialize;
 
-/// A column of the design counts as a combination of the others if its diagonal element of R is below this fraction of the largest one.
+/// Fraction of the largest diagonal element of R below which a column of the design matrix counts as a linear combination of the others.
 const RANK_TOLERANCE: f64 = 1e-10;
 
 /// Why a fit is impossible.
@@ -26,17 +26,17 @@ pub enum FitError {
         rank: usize,
         /// Number of parameters of the model.
         parameters: usize,
-        /// Reason, for people.
+        /// The reason why the points do not determine the parameters.
         why: String,
     },
-    /// A value that the model cannot take.
+    /// A value that the model does not accept.
     #[error("{what} is {value}: {why}")]
     BadValue {
-        /// Which value.
+        /// The name of the value.
         what: String,
         /// The value.
         value: f64,
-        /// What the value must be.
+        /// The condition on the value.
         why: String,
     },
     /// The model does not cover the setting.
@@ -54,9 +54,9 @@ pub struct Fit {
     pub coefficients: Vec<f64>,
     /// Standard errors of the coefficients; `None` without degrees of freedom.
     pub standard_errors: Option<Vec<f64>>,
-    /// Observed minus fitted, unweighted, in the order of the points.
+    /// Observed minus fitted values, unweighted, in the order of the points.
     pub residuals: Vec<f64>,
-    /// Points minus parameters.
+    /// Number of points minus number of parameters.
     pub degrees_of_freedom: usize,
     /// Standard deviation of the weighted residuals; `None` without degrees of freedom.
     pub sigma: Option<f64>,
@@ -64,16 +64,16 @@ pub struct Fit {
     covariance: DMatrix<f64>,
 }
 
-/// Returns the weights 1/y², for residuals in proportion to the values.
+/// Returns the weights 1/y², which make residuals proportional to the values.
 pub fn relative_weights(values: &[f64]) -> Vec<f64> {
     values.iter().map(|y| 1.0 / (y * y)).collect()
 }
 
-/// Minimises Σ wᵢ (yᵢ − xᵢ·β)² over β ≥ 0, and returns the places of the parameters above 0 with their fit; there are few, so all sets of
-/// them are tried. Of the sets with the same error, it takes the smallest, then the last ones.
+/// Minimises Σ wᵢ (yᵢ − xᵢ·β)² over β ≥ 0. Returns the indices of the parameters above 0, and their fit. All sets of parameters are tried, because
+/// there are few. Among sets with the same error, the smallest set is used, and among sets of the same size the one with the highest indices.
 ///
 /// # Errors
-/// That of the last set, if none can be fitted.
+/// No set can be fitted; the error is that of the last set.
 pub(super) fn least_squares_not_negative(
     rows: &[Vec<f64>],
     values: &[f64],
@@ -119,7 +119,7 @@ pub(super) fn least_squares_not_negative(
 /// Minimises Σ wᵢ (yᵢ − xᵢ·β)². `rows` are the xᵢ, all of the same length; `weights` default to 1.
 ///
 /// # Errors
-/// Too few points, values that are not finite, weights that are not positive, or a design without full rank.
+/// There are too few points, a value is not finite, a weight is not positive, or the design matrix does not have full rank.
 pub fn least_squares(
     rows: &[Vec<f64>],
     values: &[f64],
@@ -153,7 +153,7 @@ pub fn least_squares(
     let scaled = |i: usize| weight(i).sqrt();
     let design = DMatrix::from_fn(points, parameters, |i, j| rows[i][j] * scaled(i));
     let target = DVector::from_fn(points, |i, _| values[i] * scaled(i));
-    // columns of unit length make the rank independent of the units
+    // scaling columns to unit length makes the rank independent of the units
     let lengths: Vec<f64> = design.column_iter().map(|c| c.norm()).collect();
     let unit = |j: usize| if lengths[j] > 0.0 { lengths[j] } else { 1.0 };
     let design = DMatrix::from_fn(points, parameters, |i, j| design[(i, j)] / unit(j));
@@ -166,7 +166,7 @@ pub fn least_squares(
         .filter(|d| d.abs() > RANK_TOLERANCE * largest && d.abs() > 0.0)
         .count();
     if rank < parameters {
-        let why = "several points are alike in everything that the model looks at".to_owned();
+        let why = "several points are equal in all inputs of the model".to_owned();
         return Err(FitError::RankDeficient {
             rank,
             parameters,
@@ -223,6 +223,18 @@ fn solve(
 }
 
 impl Fit {
+    /// Returns the fit of a model without parameters.
+    pub(super) fn of_nothing(values: &[f64]) -> Self {
+        Self {
+            coefficients: Vec::new(),
+            standard_errors: None,
+            residuals: values.to_vec(),
+            degrees_of_freedom: values.len(),
+            sigma: None,
+            covariance: DMatrix::zeros(0, 0),
+        }
+    }
+
     /// Returns the fitted value at `row`.
     pub fn value(&self, row: &[f64]) -> f64 {
         self.coefficients.iter().zip(row).map(|(b, x)| b * x).sum()
@@ -250,8 +262,7 @@ impl Fit {
 mod tests {
     use super::{FitError, least_squares, relative_weights};
 
-    /// Reference values of R's `lm(y ~ x)` for x = 1..5, y = (2.1, 3.9, 6.2, 7.8, 10.1), worked out by hand: slope 1.99, intercept 0.05,
-    /// σ² = 0.107/3.
+    /// Reference values of R's `lm(y ~ x)` for x = 1..5, y = (2.1, 3.9, 6.2, 7.8, 10.1), checked by hand: slope 1.99, intercept 0.05, σ² = 0.107/3.
     #[test]
     fn a_straight_line_with_its_errors() {
         let rows: Vec<Vec<f64>> = (1..=5).map(|x| vec![1.0, f64::from(x)]).collect();
@@ -267,7 +278,7 @@ mod tests {
         let errors = fit.standard_errors.as_ref().expect("errors");
         assert!((errors[1] - sigma / 10f64.sqrt()).abs() < 1e-12);
         assert!((errors[0] - sigma * 1.1f64.sqrt()).abs() < 1e-12);
-        // one new observation at x = 6: 1 + 1/5 + 9/10 times σ², t(3) = 3.182446305
+        // one new observation at x = 6: variance σ² times 1 + 1/5 + 9/10, t(3) = 3.182446305
         let at = fit.predict(&[1.0, 6.0], 1.0);
         assert!((at.value - 11.99).abs() < 1e-12);
         assert!(

@@ -1,4 +1,4 @@
-//! What a program holds more of, the more processes there are: in proportion to them, to their square, or both.
+//! Memory of a program that grows with the number of processes: proportionally, quadratically, or both.
 
 use super::{
     check::at_least_one,
@@ -9,21 +9,21 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers of processes from which on runs can show by which power a quantity grows.
+/// Minimum number of different process counts from which the power of the growth can be determined.
 const TELLING_COUNTS: usize = 3;
 
-/// Error of the form as a part of the value, and its least, MiB.
+/// Systematic error of the law: a fraction of the value, and a minimum in MiB.
 const ERROR: (f64, f64) = (0.01, 0.15);
 
-/// Terms of the laws, by their place in 1, n, n²: a constant and a part for each process; for each process and each pair of them; a constant and
-/// the pairs.
+/// Exponents of n in each law: a constant and a part for each process; a part for each process and for each pair of processes; a constant and a
+/// part for each pair.
 const LAWS: [[usize; 2]; 3] = [[0, 1], [1, 2], [0, 2]];
 
-/// The model: what `offset` knows, and the sum of two of c, s·n and r·n², none of them negative, with n the processes, or those on the node.
+/// The model: a known `offset` plus two of the terms c, s·n and r·n², none of them negative. n is the number of processes in total or on the node.
 ///
-/// Two numbers of processes fit two of the laws. The value is that of the first of them, and the interval reaches over both, and over a slower
-/// curve: in the logarithm of n or, where n times the least run is less than the largest one, a power of n. From three on, a law that misses runs
-/// which another one hits is out.
+/// Runs on two numbers of processes fit several of the laws. The value is then that of the first law. The interval covers all fitting laws and a
+/// slower curve: linear in the logarithm of n or, if the value grows faster than n, a power of n. With three or more numbers of processes, a law is
+/// excluded if it contradicts runs that another law fits.
 #[derive(Clone, Copy, Debug)]
 pub struct Growth {
     id: &'static str,
@@ -35,7 +35,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Growth with all processes, of one program and class.
+    /// Returns the model of growth with the total number of processes, for one program and class.
     pub(super) const fn of_data() -> Self {
         Self {
             id: "dtapp-growth",
@@ -47,7 +47,7 @@ impl Growth {
         }
     }
 
-    /// Growth with the processes on the node.
+    /// Returns the model of growth with the number of processes on the node.
     pub(super) const fn on_node(
         id: &'static str,
         formula: &'static str,
@@ -69,13 +69,13 @@ impl Growth {
     }
 }
 
-/// A law that was fitted.
+/// A fitted law.
 #[derive(Debug)]
 struct Form {
-    /// Places of the terms that are not 0.
+    /// Exponents of n in the terms that are not 0.
     terms: Vec<usize>,
     fit: Fit,
-    /// Largest distance from the mean of the runs with one number of processes, in parts of the form's error.
+    /// Largest distance from the mean of the runs on one number of processes, divided by the law's systematic error.
     miss: f64,
 }
 
@@ -90,7 +90,7 @@ fn terms(n: f64) -> [f64; 3] {
     [1.0, n, n * n]
 }
 
-/// The slowest growth through the means at two numbers of processes, a and b: n, value.
+/// The slowest growth through the means at two numbers of processes; a and b are (n, value).
 #[derive(Clone, Copy, Debug)]
 struct Slowest {
     a: (f64, f64),
@@ -112,9 +112,9 @@ impl Slowest {
 #[derive(Debug)]
 struct Curve {
     of: Growth,
-    /// The laws that hold, the one that is taken first.
+    /// The laws that fit, the preferred one first.
     forms: Vec<Form>,
-    /// Where two numbers of processes do not show how fast it grows.
+    /// A slower curve, if runs on two numbers of processes do not determine the growth.
     slowest: Option<Slowest>,
     scope: Scope,
 }
@@ -285,17 +285,17 @@ mod tests {
     }
 
     #[test]
-    fn two_counts_cover_line_and_parabola_and_three_tell_which() {
+    fn two_counts_cover_line_and_parabola_and_three_decide() {
         let line = |p: f64| 6.2 + 4.0 * p;
         let square = |p: f64| 6.0 + 0.5 * p * p;
         let (ratio, covers, spans) = answer(line, &[2, 4], 8);
         assert!((ratio - 1.0).abs() < 1e-9 && spans && covers == Some(true));
         let (ratio, covers, spans) = answer(square, &[2, 4], 8);
         assert!(ratio < 1.0 && spans && covers == Some(true));
-        // less than nothing is no constant part, so that a line cannot hold
+        // a line through these values would need a negative constant, so it is excluded
         let (ratio, _, _) = answer(|p| 3.0 * p * p, &[2, 4], 8);
         assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
-        // each process has a file that grows with the processes
+        // each process has a file that grows with the number of processes
         let files = |p: f64| p * (4.0 + 2.0 * p);
         let (ratio, covers, _) = answer(files, &[2, 4], 8);
         assert!((ratio - 1.0).abs() < 1e-9 && covers == Some(true));

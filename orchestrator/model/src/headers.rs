@@ -1,8 +1,8 @@
-//! The headers of the memory areas in an image.
+//! The headers of memory areas in an image.
 //!
-//! DMTCP 4 writes a header of 4 KiB before each run of pages that it stores, and splits an area wherever it leaves pages out: 8 to 13 MiB in
-//! an image, compared with some hundred KiB in older versions. Most headers belong to libraries and small areas and are the same everywhere;
-//! the others lie between the pieces of the program's arrays, and grow with the number of gaps in them.
+//! DMTCP 4 writes a header of 4 KiB before each sequence of pages that it stores, and splits an area wherever it omits pages. These headers take 8
+//! to 13 MiB of an image, compared with some hundred KiB in older versions. Most headers belong to libraries and small areas and are the same for
+//! all programs. The other headers are between the pieces of the program's arrays, and grow with the number of gaps in these arrays.
 
 use super::{
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
@@ -14,10 +14,11 @@ use super::{
 };
 use cvc_core::units::MIB;
 
-/// Least half-width of an interval, MiB: 25 areas more or less.
+/// Minimum half-width of an interval, MiB: the headers of 25 areas.
 const BAND_MIB: f64 = 0.1;
 
-/// Distance of a run that does not contradict a model, MiB: whether cells divide evenly changes the gaps by that.
+/// A model is not contradicted by a run that is up to this distance from it, MiB. The gaps change by this much between cells that divide evenly and
+/// cells that do not.
 const FORM_ERROR_MIB: f64 = 1.2;
 
 /// Returns the models of the headers, MiB.
@@ -25,7 +26,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
     vec![gaps(), Box::new(Shrunk), faces(), volume(), constant()]
 }
 
-/// May be fitted on runs of several programs with the same library.
+/// Returns the model by the number of gaps. It can be fitted to runs of several programs with the same library.
 fn gaps() -> Box<dyn Model> {
     let info = ModelInfo {
         id: "headers-gaps",
@@ -58,7 +59,7 @@ fn faces() -> Box<dyn Model> {
         id: "headers-faces",
         title: "constant and faces",
         formula: "MiB = a + b/√P",
-        source: "gaps lie between the planes of arrays, which are as many as the edge of the cells",
+        source: "gaps are between the planes of arrays, which are as many as the edge of the cells",
         tier: Tier::SmallRuns,
         parameters: 2,
     };
@@ -110,18 +111,18 @@ fn of(info: ModelInfo) -> Linear {
     }
 }
 
-/// Of programs of which it is not known which pages they write: few runs tell of a slope only if they lie far apart.
+/// The model for programs whose written pages are unknown. A few runs determine its slope only if their numbers of processes differ much.
 #[derive(Debug)]
 struct Shrunk;
 
-/// Added to Σ(1/√P − mean)², so that the slope of few runs is near 0: that of 2 and 4 processes is halved.
+/// Added to Σ(1/√P − mean)², which draws the slope of few runs towards 0: the slope from 2 and 4 processes is halved.
 const SHRINKING: f64 = 0.02;
 
 #[derive(Debug)]
 struct ShrunkLine {
-    /// MiB of the runs on one process; `None` without any.
+    /// MiB of the runs on one process; `None` if there are none.
     alone_mib: Option<f64>,
-    /// Those of the others at their mean of 1/√P, this mean, and MiB for each 1 more of it; `None` without any.
+    /// For the runs on several processes: MiB at their mean of 1/√P, this mean, and the slope in MiB over 1/√P; `None` if there are none.
     several: Option<[f64; 3]>,
     scope: Scope,
 }
@@ -132,7 +133,7 @@ impl Model for Shrunk {
             id: "headers-faces-shrunk",
             title: "constant and faces, near the constant",
             formula: "MiB = a + b/√P for P > 1, b shrunk; another constant for one process",
-            source: "gaps lie between the planes of arrays; a process alone has fewer areas of libraries, and arrays that it does not exchange",
+            source: "gaps are between the planes of arrays; a process alone has fewer areas of libraries, and arrays that it does not exchange",
             tier: Tier::SmallRuns,
             parameters: 2,
         }
@@ -221,7 +222,7 @@ mod tests {
         Sample::of_unknown(MpiKind::Nemesis, p, value)
     }
 
-    /// MiniGhost B, MPICH 4.0.2, DMTCP 4.2.0, MiB: the line in 1/√P through 1, 2 and 4 processes gives 8.67 on 16.
+    /// MiniGhost B, MPICH 4.0.2, DMTCP 4.2.0, MiB: the line in 1/√P through 1, 2 and 4 processes gives 8.67 on 16 processes.
     #[test]
     fn one_process_does_not_bend_the_line_of_several() {
         let runs = [(1, 9.492), (2, 8.994), (4, 9.004)].map(|(p, mib)| sample(p, mib));
@@ -239,7 +240,7 @@ mod tests {
             at(16),
             at(1)
         );
-        // what only one process shows is all that is known, and the other way round
+        // without runs on several processes, those on one determine the value, and vice versa
         let curve = Shrunk.fit(&[&runs[0]]).expect("a fit");
         assert!(
             (curve

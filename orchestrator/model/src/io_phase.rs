@@ -40,10 +40,10 @@ pub fn bandwidth(weight: f64, time_s: f64) -> Result<f64, FitError> {
     )
 }
 
-/// Returns the error of times: 100·|estimated − measured|/measured.
+/// Returns the relative error of times: 100·|estimated − measured|/measured.
 ///
 /// # Errors
-/// Times that are not positive.
+/// A time is not positive.
 pub fn error_on_time_pct(estimated_s: f64, measured_s: f64) -> Result<f64, FitError> {
     let (estimated, measured) = (
         positive("the estimated time", estimated_s)?,
@@ -52,10 +52,11 @@ pub fn error_on_time_pct(estimated_s: f64, measured_s: f64) -> Result<f64, FitEr
     Ok(100.0 * (estimated - measured).abs() / measured)
 }
 
-/// Returns the error as the paper defines it, 100·|BW_estimated − BW_measured|/BW_measured; in times, 100·|measured/estimated − 1|.
+/// Returns the relative error of bandwidths as the paper defines it, 100·|BW_estimated − BW_measured|/BW_measured. In times, it is
+/// 100·|measured/estimated − 1|.
 ///
 /// # Errors
-/// Times that are not positive.
+/// A time is not positive.
 pub fn error_on_bandwidth_pct(estimated_s: f64, measured_s: f64) -> Result<f64, FitError> {
     error_on_time_pct(measured_s, estimated_s)
 }

@@ -1,7 +1,7 @@
 //! Time of a checkpoint, from the number of writers on a node and the MiB that they write: curves fitted to observed times, and the published
-//! one.
+//! curve.
 //!
-//! The samples of these models are seconds; the models use the processes on the node and [`super::Output::node_mib`].
+//! The samples of these models are in seconds. The models use the number of processes on the node and [`super::Output::node_mib`].
 
 use super::{
     check::{at_least_one, finite, not_negative, positive},
@@ -13,12 +13,13 @@ use super::{
 };
 use serde::Serialize;
 
-/// Bandwidth of a node with p writers: a + b·p, MiB/s. With many writers at once, a disk is faster in total, but slower for each file.
+/// Bandwidth of a node with p writers: a + b·p, MiB/s. With many writers, the disk's total bandwidth is higher, and the bandwidth for each file is
+/// lower.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bandwidth {
-    /// MiB/s.
+    /// Constant part, MiB/s.
     pub a: f64,
-    /// MiB/s per process.
+    /// Part for each process, MiB/s.
     pub b: f64,
 }
 
@@ -28,16 +29,16 @@ pub const PUBLISHED: Bandwidth = Bandwidth { a: 92.5, b: 3.34 };
 /// The storage on which the published times were measured.
 pub const PUBLISHED_STORAGE: &str = "one AFS-1 node, local ext3 disk: the thesis's";
 
-/// Fewest and most processes on the node in the published runs.
+/// Minimum and maximum number of processes on the node in the published runs.
 const PUBLISHED_WRITERS: (u32, u32) = (16, 64);
 
-/// Largest relative error of [`PUBLISHED`] at a left-out run with MPICH.
+/// Largest relative error of [`PUBLISHED`] when each run with MPICH is left out in turn.
 const PUBLISHED_BAND: f64 = 0.14;
 
-/// Smallest and largest ratio of measured to predicted time in the ten runs with Open MPI.
+/// Smallest and largest ratio of measured to predicted time in the ten published runs with Open MPI.
 const PUBLISHED_OPEN_MPI: (f64, f64) = (0.8, 1.94);
 
-/// Largest multiple of the largest training run up to which a curve is trusted without a warning.
+/// A curve gives a warning for a setting that exceeds the largest fitted run by more than this factor.
 const FAR: u32 = 2;
 
 impl Bandwidth {
@@ -62,7 +63,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
             id: "latency-parts",
             title: "coordination and storage",
             formula: "s = a + c·max(1, p/cores) + V/b, no part negative",
-            source: "cvc: least squares through the observed times, each part near a third unless these tell otherwise",
+            source: "cvc: least squares through the observed times, each part near a third unless these show otherwise",
             tier: Tier::SmallRuns,
             parameters: 3,
         },
@@ -70,14 +71,15 @@ pub fn models() -> Vec<Box<dyn Model>> {
     })]
 }
 
-/// Returns the bandwidth of so many writers, fitted to observed times, as the thesis's tables show it. It is not among [`models`]: fitted to the
-/// times of few processes, it lets time fall with further ones. Of FT with Open MPI, from 1 and 2 processes, it gave 0.35 s on 16, and 4.67 were
-/// measured.
+/// Returns the bandwidth over the number of writers, fitted to observed times, as in the thesis's tables.
+///
+/// It is not among [`models`]: fitted to few processes, it predicts that the time falls as processes are added. For FT with Open MPI, a fit to 1
+/// and 2 processes predicted 0.35 s on 16 processes; the measured time was 4.67 s.
 pub fn bandwidth() -> Box<dyn Model> {
     Box::new(Curve {
         info: ModelInfo {
             id: "latency-bandwidth",
-            title: "bandwidth of so many writers",
+            title: "bandwidth by number of writers",
             formula: "s = V/(a + b·p)",
             source: "thesis, Tables 5.3 and 5.5; fitted to the observed rates",
             tier: Tier::SmallRuns,
@@ -88,14 +90,14 @@ pub fn bandwidth() -> Box<dyn Model> {
     })
 }
 
-/// Returns the models of the seconds until the processes of a checkpoint stand still.
+/// Returns the models of the time, s, until all processes of a checkpoint have stopped.
 pub fn coordination() -> Vec<Box<dyn Model>> {
     vec![Box::new(Parts {
         info: ModelInfo {
             id: "coordination-turns",
             title: "a start, and a turn for each process on a core",
             formula: "s = a + c·max(1, p/cores)",
-            source: "cvc: least squares through the observed times, both parts alike unless these tell otherwise",
+            source: "cvc: least squares through the observed times, both parts equal unless these show otherwise",
             tier: Tier::SmallRuns,
             parameters: 2,
         },
@@ -103,14 +105,14 @@ pub fn coordination() -> Vec<Box<dyn Model>> {
     })]
 }
 
-/// Returns the models of the seconds in which the images of a node are written.
+/// Returns the models of the time, s, for writing the images of a node.
 pub fn storage() -> Vec<Box<dyn Model>> {
     vec![Box::new(Parts {
         info: ModelInfo {
             id: "storage-rate",
             title: "a start and a rate",
             formula: "s = a + V/b",
-            source: "cvc: least squares through the observed times, both parts alike unless these tell otherwise",
+            source: "cvc: least squares through the observed times, both parts equal unless these show otherwise",
             tier: Tier::SmallRuns,
             parameters: 2,
         },
@@ -118,13 +120,29 @@ pub fn storage() -> Vec<Box<dyn Model>> {
     })]
 }
 
-/// Returns the published model of the time of a checkpoint, s. It applies to [`PUBLISHED_STORAGE`] and is no candidate where times were
+/// Returns the models of the time, s, from the start of a restart to the first new step. This time has three parts: reading the images of a node,
+/// creating and connecting the processes of a node one after another on each core, and a constant.
+pub fn restart() -> Vec<Box<dyn Model>> {
+    vec![Box::new(Parts {
+        info: ModelInfo {
+            id: "restart-parts",
+            title: "a start, a turn for each process on a core, and a rate",
+            formula: "s = a + c·max(1, p/cores) + V/b, no part negative",
+            source: "cvc: least squares through the observed times, each part near a third unless these show otherwise",
+            tier: Tier::SmallRuns,
+            parameters: 3,
+        },
+        of: &[FIXED, TURNS, VOLUME],
+    })]
+}
+
+/// Returns the published model of the time of a checkpoint, s. It applies only to [`PUBLISHED_STORAGE`], and is not a candidate if times were
 /// observed.
 pub fn published() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
             id: "latency-bandwidth-published",
-            title: "bandwidth of so many writers, as published",
+            title: "bandwidth by number of writers, as published",
             formula: "s = V/(92.5 + 3.34·p), V in MiB, p <= 64",
             source: "fitted by cvc on Tables 5.3 and 5.5 of the thesis: one AFS-1 node, local ext3 disk",
             tier: Tier::Published,
@@ -135,7 +153,7 @@ pub fn published() -> Box<dyn Model> {
             let p = at.per_node;
             if p > most {
                 return Err(FitError::OutOfDomain(format!(
-                    "the published times are of at most {most} processes on a node: nothing is known of {p}"
+                    "the published times are of at most {most} processes on a node: they do not cover {p}"
                 )));
             }
             let value = PUBLISHED.at(p, node_mib(at)?)?;
@@ -169,35 +187,36 @@ fn node_mib(at: &Setting) -> Result<f64, FitError> {
         .ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
 }
 
-/// Coordination and storage as parts of their own: a fixed time, a time for each process that takes turns on a core, and the time that V MiB
-/// take. No part can take less than no time, so few times cannot make one part large and another one negative.
+/// A time as the sum of up to three parts: a fixed time, a time for each process that shares a core, and a time proportional to the MiB written. No
+/// part can be negative. Otherwise a fit to few times could make one part too large and compensate it by a negative one.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     info: ModelInfo,
-    /// Which parts there are, by their place in [`parts`].
+    /// Indices, as in [`parts`], of the parts that this time has.
     of: &'static [usize],
 }
 
-/// Places of the parts of a checkpoint's time.
+/// Indices of the parts of a checkpoint's time.
 const FIXED: usize = 0;
 const TURNS: usize = 1;
 const VOLUME: usize = 2;
 
-/// Their names as parameters.
+/// Parameter names of the parts.
 const NAMES: [&str; 3] = ["a, s", "c, s", "1/b, s/GiB"];
 
-/// Weight of the assumption that each of the parts takes about as long as the others, beside relative errors of times: (0.1 / 0.32)², for times that
-/// scatter by 10 % and parts that differ by as much as they are. Few times alone cannot tell the parts apart; many outweigh it.
+/// Weight of the assumption that all parts take about equally long. The weight of an observed time is 1: (0.1 / 0.32)², where 0.1 is the typical
+/// scatter of times and 0.32 the typical difference between parts. A few times cannot separate the parts without this assumption; many times outweigh
+/// it.
 const PRIOR: f64 = 0.1;
 
-/// Times beyond the number of parts from which on their scatter tells of the error.
-const LEAST_FREEDOM: usize = 2;
+/// Minimum number of times in addition to one for each part. With fewer, the scatter of the times does not show the error.
+const MIN_FREEDOM: usize = 2;
 
-/// Returns the terms of the parts: those of a fixed time, of a turn on a core, and of a GiB.
+/// Returns the terms of the parts: 1, the number of processes for each core, and the GiB written.
 fn parts(at: &Setting) -> Result<Vec<f64>, FitError> {
     let p = at_least_one("the number of processes on the node", at.per_node)?;
     let mib = not_negative("the size of a node's files", node_mib(at)?)?;
-    // without the number of cores, each process is taken to cost the same
+    // if the number of cores is unknown, each process is assumed to add the same time
     let turns = at
         .output
         .cores
@@ -233,7 +252,7 @@ impl Model for Parts {
                 needed: 1,
             });
         }
-        // relative errors, and each part as a term of its own that is not far from a third of the time
+        // errors are relative; an additional row for each part draws it to an equal share of the time
         let mut weights = relative_weights(&values);
         let (mut rows, mut values) = (rows, values);
         let count = self.of.len();
@@ -274,7 +293,7 @@ impl Model for Parts {
 #[derive(Debug)]
 struct FittedParts {
     of: &'static [usize],
-    /// Places of the parts that take any time.
+    /// Indices of the parts whose time is not 0.
     kept: Vec<usize>,
     /// Number of observed times.
     runs: usize,
@@ -288,8 +307,8 @@ impl Fitted for FittedParts {
         let row: Vec<f64> = self.kept.iter().map(|i| all[*i]).collect();
         let value = positive("the time of the fitted parts", self.fit.value(&row))?;
         let fitted = self.fit.predict(&row, 1.0 / (value * value)).not_negative();
-        // the assumption about the parts is no run: what it adds to the degrees of freedom tells nothing of an error
-        let estimate = if self.runs >= self.kept.len() + LEAST_FREEDOM {
+        // the rows of the prior assumption are not runs, and must not add degrees of freedom to the error
+        let estimate = if self.runs >= self.kept.len() + MIN_FREEDOM {
             fitted
         } else {
             Estimate::bare(fitted.value)
@@ -323,16 +342,16 @@ impl Fitted for FittedParts {
     }
 }
 
-/// The largest checkpoint that a curve was fitted on.
+/// The largest values among the checkpoints that a curve was fitted to.
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    /// Most writers on a node.
+    /// Maximum number of writers on a node.
     most_writers: u32,
     most_mib: f64,
 }
 
 impl Range {
-    /// Returns what has to be said of so many writers and so many MiB on a node.
+    /// Returns warnings if this number of writers or MiB on a node is far beyond the fitted checkpoints.
     fn warnings(self, writers: u32, mib: f64) -> Vec<String> {
         let mut warnings = Vec::new();
         if mib > self.most_mib * f64::from(FAR) {
@@ -352,19 +371,19 @@ impl Range {
     }
 }
 
-/// A curve fitted to the times of checkpoints: p processes write V MiB in total on a node.
+/// A curve fitted to the times of checkpoints in which p processes of a node write V MiB in total.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     info: ModelInfo,
-    /// Returns the terms of a point from p and V.
+    /// Returns the terms for p processes and V MiB.
     row: fn(f64, f64) -> Vec<f64>,
-    /// Whether the rate is fitted, not the time.
+    /// Whether the curve is fitted to the rate instead of the time.
     of_rate: bool,
 }
 
 impl Curve {
-    /// Returns the weight of a point. The rate of a node is the sum of the rates of its p writers, so its variance grows with p; times vary in
-    /// proportion to their size.
+    /// Returns the weight of a point. The rate of a node is the sum of the rates of its p writers, so its variance grows with p. The scatter of
+    /// times is proportional to their size.
     fn weight(&self, p: f64, value: f64) -> f64 {
         if self.of_rate {
             1.0 / p
@@ -483,6 +502,7 @@ mod tests {
             app: "a".into(),
             class: "b".into(),
             nas: None,
+            size: None,
             mapping,
             per_node: p,
             mpi: MpiKind::Nemesis,
@@ -500,7 +520,7 @@ mod tests {
 
     #[test]
     fn volumes_and_writers_far_beyond_the_runs_give_a_warning() {
-        // 1 to 16 writers, at most 1600 MiB on the node
+        // 1 to 16 writers, and up to 1600 MiB on the node
         let law = Bandwidth { a: 500.0, b: 10.0 };
         let sample = |p: u32, mib: f64| Sample {
             id: format!("{p} {mib}"),
@@ -531,7 +551,7 @@ mod tests {
         }
     }
 
-    /// FT with Open MPI on 1 and 2 processes: the bandwidth of so many writers grows out of all bounds.
+    /// FT with Open MPI on 1 and 2 processes: in the law of bandwidth over the number of writers, the bandwidth grows without bound.
     #[test]
     fn no_model_of_a_time_lets_it_fall_with_the_processes() {
         let sample = |p: u32, mib: f64, value: f64| Sample {

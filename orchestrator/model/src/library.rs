@@ -19,7 +19,7 @@ const fn around(value: f64, half: f64) -> Estimate {
     }
 }
 
-/// Least half-width of the interval of the mean of runs, MiB: a few pages.
+/// Minimum half-width of the interval of the mean of runs, MiB: a few pages.
 const BAND_MIB: f64 = 0.02;
 
 /// MiB with MPICH 3 and DMTCP 2 (thesis, Tables 4.1 to 4.3 and 5.1: 2.44 or 2.45 in every row).
@@ -46,7 +46,7 @@ fn mean() -> Box<dyn Model> {
     Box::new(Linear {
         least_band: BAND_MIB,
         common: &[Common::Mpi],
-        // the curve is flat, so no setting is too far
+        // the curve is constant, so no setting is too far
         along: Along::Nothing,
         ..Linear::of(ModelInfo {
             id: "lb-constant",

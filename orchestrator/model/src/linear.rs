@@ -1,4 +1,4 @@
-//! Models whose value is a sum of known terms with unknown factors.
+//! Models whose value is a sum of known terms with fitted factors.
 
 use super::{
     Estimate,
@@ -7,10 +7,10 @@ use super::{
     scope::{Along, Common, Scope},
 };
 
-/// Error of the form of curves whose residuals are in proportion to the values, as a part of these.
+/// Systematic error of curves with relative residuals, as a fraction of the value.
 pub(super) const RELATIVE_ERROR: f64 = 0.02;
 
-/// Equal runs differ by some pages, MiB: 13 of 4 KiB.
+/// Difference between equal runs, MiB: 13 pages of 4 KiB.
 pub(super) const FEW_PAGES_MIB: f64 = 0.05;
 
 /// A model of the form value = offset(at) + Σ parameterⱼ · termⱼ(at).
@@ -19,20 +19,20 @@ pub(super) struct Linear {
     pub(super) info: ModelInfo,
     /// Names of the parameters.
     pub(super) names: &'static [&'static str],
-    /// The terms.
+    /// Returns the terms at a setting.
     pub(super) terms: fn(&Setting) -> Result<Vec<f64>, FitError>,
-    /// The part without a parameter.
+    /// Returns the part of the value without a parameter.
     pub(super) offset: fn(&Setting) -> Result<f64, FitError>,
     pub(super) weights: Weights,
     pub(super) common: &'static [Common],
     pub(super) along: Along,
-    /// Error of the model's form, MiB: no interval has a smaller half-width, however well a few runs agree.
+    /// Systematic error of the model, MiB, and minimum half-width of an interval, even if a few runs agree closely.
     pub(super) least_band: f64,
-    /// The same as a fraction of the value; the larger of both counts.
+    /// Systematic error of the model as a fraction of the value. The larger of this error and `least_band` applies.
     pub(super) least_part: f64,
-    /// Error of the form that runs do not contradict, MiB, where it is larger than the band.
+    /// A run up to this distance from the curve does not contradict the model, MiB. If the systematic error is larger, the error applies instead.
     pub(super) form_error: f64,
-    /// Accepts the training runs that the model uses and the settings that it answers for.
+    /// Returns an error for settings, of training runs or of predictions, to which the model does not apply.
     pub(super) admits: fn(&Setting) -> Result<(), FitError>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Linear {
 pub(super) enum Weights {
     /// Equal weights.
     Equal,
-    /// 1/y²: residuals in proportion to the values.
+    /// 1/y²: residuals are proportional to the values.
     Relative,
 }
 
@@ -63,7 +63,7 @@ struct Curve {
 }
 
 impl Linear {
-    /// Returns the defaults of a model (`..Linear::of(info)`): a constant with equal weights, fitted on runs of one program with one library.
+    /// Returns the defaults of a model (`..Linear::of(info)`): a constant with equal weights, fitted to runs of one program with one library.
     pub(super) fn of(info: ModelInfo) -> Self {
         Self {
             info,
@@ -164,22 +164,22 @@ impl Fitted for Curve {
     }
 }
 
-/// Widens an interval by the error of the model's form, which is independent of the scatter of the runs. If the scatter is unknown, there is
-/// no interval.
+/// Widens an interval by the systematic error of the model, which is independent of the scatter of the runs. If the scatter is unknown, there is no
+/// interval.
 pub(super) fn widened(estimate: Estimate, band: f64) -> Estimate {
     estimate.plus(Estimate::plus_minus(0.0, band))
 }
 
-/// A model with nothing to fit.
+/// A model without parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     pub(super) info: ModelInfo,
     pub(super) answer: fn(&Setting) -> Result<Answer, FitError>,
-    /// Refuses the model if runs contradict it.
+    /// Returns an error if runs contradict the model.
     pub(super) believes: fn(&[&Sample]) -> Result<(), FitError>,
 }
 
-/// Accepts the model whatever the runs show.
+/// Accepts the model for any runs.
 pub(super) fn always(_: &[&Sample]) -> Result<(), FitError> {
     Ok(())
 }

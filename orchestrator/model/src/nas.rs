@@ -34,11 +34,11 @@ impl Benchmark {
 pub struct Problem {
     /// The benchmark.
     pub benchmark: Benchmark,
-    /// S, W, A, B, C, D or E.
+    /// S, W, A, B, C, D, E, or F (version 3.4).
     pub class: char,
 }
 
-/// How the grid of a three-dimensional benchmark is divided: the numbers that its array bounds consist of.
+/// How the grid of a three-dimensional benchmark is divided, as the numbers in its array bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tiles {
     /// BT, SP: `q` cells for each of `q`² processes, with `m` points per edge.
@@ -54,14 +54,14 @@ pub(super) enum Tiles {
         i: u64,
         /// Points along y.
         j: u64,
-        /// Points along z: all.
+        /// Points along z, which is not divided.
         n: u64,
     },
 }
 
 impl Problem {
-    /// Returns the benchmark behind a name of the descriptors that come with cvc (BT-IO has the arrays of BT). `None` for a program whose arrays
-    /// are not known, or a class that the suite does not have.
+    /// Returns the benchmark and class for an application name of cvc's own descriptors (BT-IO has the arrays of BT). Returns `None` if the
+    /// program's arrays are unknown, or if the suite does not have the class.
     pub fn of(app: &str, class: &str) -> Option<Self> {
         let benchmark = match app {
             "npb-bt" | "btio-full" | "btio-simple" => Benchmark::Bt,
@@ -71,14 +71,14 @@ impl Problem {
             _ => return None,
         };
         let mut letters = class.chars();
-        let class = letters.next().filter(|c| "SWABCDE".contains(*c))?;
+        let class = letters.next().filter(|c| "SWABCDEF".contains(*c))?;
         letters
             .next()
             .is_none()
             .then_some(Self { benchmark, class })
     }
 
-    /// Returns N, the points along each of the three dimensions; `None` for CG, which has no grid.
+    /// Returns N, the number of points along each of the three dimensions; `None` for CG, which has no grid.
     pub fn grid_points(&self) -> Option<u32> {
         let of_w = match self.benchmark {
             Benchmark::Bt => 24,
@@ -94,11 +94,12 @@ impl Problem {
             'C' => Some(162),
             'D' => Some(408),
             'E' => Some(1020),
+            'F' => Some(2560),
             _ => None,
         }
     }
 
-    /// Returns the order of CG's matrix and the nonzeros of a generating vector.
+    /// Returns the order of CG's matrix and the number of nonzeros of a generating vector; `None` for other benchmarks.
     pub(super) fn matrix(self) -> Option<(u64, u64)> {
         match self.class {
             'S' => Some((1_400, 7)),
@@ -108,6 +109,7 @@ impl Problem {
             'C' => Some((150_000, 15)),
             'D' => Some((1_500_000, 21)),
             'E' => Some((9_000_000, 26)),
+            'F' => Some((54_000_000, 31)),
             _ => None,
         }
     }
@@ -129,7 +131,7 @@ impl Problem {
             })?;
             if u64::from(x) > n {
                 return Err(FitError::OutOfDomain(format!(
-                    "{processes} processes are more than the {n} points of class {} can be cut for",
+                    "the grid of class {} is too small for {processes} processes: it has only {n} points along each dimension",
                     self.class
                 )));
             }
@@ -148,7 +150,7 @@ impl Problem {
         }
         if q > n {
             return Err(FitError::OutOfDomain(format!(
-                "{processes} processes are more than the {n} points of class {} can be cut for",
+                "the grid of class {} is too small for {processes} processes: it has only {n} points along each dimension",
                 self.class
             )));
         }
@@ -165,11 +167,11 @@ impl Problem {
     ///     z = ⌊a(k+1)/P⌋·(k+1) + k + ⌊a(k + 2 + ⌊P/256⌋)/cols⌋,   rows·cols = P, cols = rows or 2·rows
     /// ```
     ///
-    /// with N grid points along a dimension, and a matrix of a rows with about k² nonzeros each in CG. Source: the declarations of NPB 3.3-MPI.
-    /// The compiled programs have 1 to 104 KiB more (work arrays for one line of cells), LU on one or two processes up to 0.6 MiB.
+    /// N is the number of grid points along a dimension. CG's matrix has a rows with about k² nonzeros each. Source: the declarations of NPB
+    /// 3.3-MPI. Compiled programs have 1 to 104 KiB more (work arrays for one line of cells), and LU on one or two processes up to 0.6 MiB more.
     ///
     /// # Errors
-    /// A number of processes on which the benchmark does not run.
+    /// The benchmark does not run on this number of processes.
     pub fn static_bytes(self, processes: u32) -> Result<u64, FitError> {
         if self.benchmark == Benchmark::Cg {
             return self.cg_bytes(processes);
@@ -204,7 +206,7 @@ impl Problem {
         Ok(cg_bytes_of(order, rows, bound))
     }
 
-    /// Returns the bytes of CG's arrays that are written. The arrays of the matrix are declared for an estimate of its elements; its actual
+    /// Returns the bytes of CG's arrays that a process writes. The matrix arrays are declared for an estimated number of elements. The actual
     /// elements are those of n outer products of vectors with k + 1 elements, and the diagonal: n·((k + 1)² + 1) over all processes.
     pub(super) fn cg_written_bytes(self, processes: u32) -> Result<u64, FitError> {
         let (order, nonzeros, rows) = self.cg_blocks(processes)?;
@@ -215,7 +217,7 @@ impl Problem {
         ))
     }
 
-    /// Returns the order of the matrix, the nonzeros of a generating vector, and the rows of the process grid.
+    /// Returns the order of the matrix, the number of nonzeros of a generating vector, and the number of rows of the process grid.
     fn cg_blocks(self, processes: u32) -> Result<(u64, u64, u64), FitError> {
         at_least_one("the number of processes", processes)?;
         let (order, nonzeros) = self
@@ -235,7 +237,7 @@ fn cg_bytes_of(order: u64, rows: u64, elements: u64) -> u64 {
     4 * (3 * elements + 3 * order + 2) + 8 * (2 * elements + order + 1 + 6 * (order / rows + 2))
 }
 
-/// Returns the factors x ≥ y of P that LU uses: the first x from √P upwards that divides P, as long as x ≤ 2y.
+/// Returns the factors x ≥ y of P that LU uses: x is the smallest divisor of P that is at least √P, if x ≤ 2y.
 fn near_square(processes: u32) -> Option<(u32, u32)> {
     let root = processes.isqrt();
     let start = if root * root == processes {
@@ -281,7 +283,7 @@ mod tests {
         );
     }
 
-    /// Sizes of `.bss` of NPB 3.3 compiled with gfortran: slightly more than the declared arrays.
+    /// Sizes of `.bss` of NPB 3.3 compiled with gfortran are slightly larger than the declared arrays.
     #[test]
     fn compiled_programs_hold_the_declared_arrays() {
         let compiled: [(&str, &str, u32, u64); 16] = [

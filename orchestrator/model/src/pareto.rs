@@ -1,8 +1,9 @@
-//! Which candidates nobody should take, because another is no worse in any objective and better in one; with intervals, only where that is sure.
+//! Pareto dominance of candidates. A candidate is dominated if another one is no worse in any objective and better in at least one. Of values with
+//! intervals, the intervals must show this.
 
 use serde::Serialize;
 
-/// The value of an objective, of which less is better, with the interval that it lies in.
+/// The value of an objective to minimise, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bounded {
     /// The value.
@@ -14,7 +15,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// A value without uncertainty.
+    /// Returns a value without uncertainty.
     pub fn exact(value: f64) -> Self {
         Self {
             value,
@@ -23,7 +24,7 @@ impl Bounded {
         }
     }
 
-    /// The same under a function that never falls.
+    /// Applies a function that never falls to the value and its bounds.
     pub fn map(self, rising: impl Fn(f64) -> f64) -> Self {
         Self {
             value: rising(self.value),
@@ -33,31 +34,32 @@ impl Bounded {
     }
 }
 
-/// How a candidate stands among the others.
+/// The Pareto rank of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// No other candidate is as good in all objectives and better in one.
+pub enum ParetoRank {
+    /// No other candidate dominates it.
     Front,
-    /// One is, by its values, but the intervals do not show it.
-    NotToldApart,
-    /// One is surely.
+    /// Another candidate dominates it by value, but the intervals overlap.
+    #[serde(rename = "not-told-apart")]
+    Indistinguishable,
+    /// Another candidate dominates it even with the least favourable ends of the intervals.
     Dominated,
 }
 
-/// Whether `a` dominates `b`: it is no worse in any objective, and better in one.
+/// Returns whether the values of `a` dominate those of `b`: no worse in any objective, and better in at least one.
 pub fn dominates(a: &[Bounded], b: &[Bounded]) -> bool {
     a.iter().zip(b).all(|(a, b)| a.value <= b.value)
         && a.iter().zip(b).any(|(a, b)| a.value < b.value)
 }
 
-/// Whether `a` surely dominates `b`: the whole interval of each objective is no worse, and that of one is better.
+/// Returns whether `a` dominates `b` wherever the true values are in their intervals: no worse in any objective, and better in at least one.
 pub fn surely_dominates(a: &[Bounded], b: &[Bounded]) -> bool {
     a.iter().zip(b).all(|(a, b)| a.high <= b.low) && a.iter().zip(b).any(|(a, b)| a.high < b.low)
 }
 
-/// The standing of each candidate; all have the same objectives, in the same order.
-pub fn standings(candidates: &[Vec<Bounded>]) -> Vec<Standing> {
+/// Returns the Pareto rank of each candidate. All candidates have the same objectives in the same order.
+pub fn pareto_ranks(candidates: &[Vec<Bounded>]) -> Vec<ParetoRank> {
     candidates
         .iter()
         .map(|candidate| {
@@ -65,11 +67,11 @@ pub fn standings(candidates: &[Vec<Bounded>]) -> Vec<Standing> {
                 candidates.iter().any(|other| rule(other, candidate))
             };
             if by(surely_dominates) {
-                Standing::Dominated
+                ParetoRank::Dominated
             } else if by(dominates) {
-                Standing::NotToldApart
+                ParetoRank::Indistinguishable
             } else {
-                Standing::Front
+                ParetoRank::Front
             }
         })
         .collect()
@@ -84,7 +86,7 @@ mod tests {
         values.iter().map(|v| Bounded::exact(*v)).collect()
     }
 
-    /// The rule of a tool that compares with `>` in both objectives: it keeps whatever ties in one.
+    /// The rule of a tool that compares with `>` in both objectives: every candidate that is equal in one objective stays on the front.
     fn strict_front(candidates: &[Vec<Bounded>]) -> Vec<bool> {
         candidates
             .iter()
@@ -100,12 +102,12 @@ mod tests {
     fn a_tie_in_one_objective_is_dominated_though_a_strict_rule_keeps_it() {
         let candidates = [[10.0, 1.0], [12.0, 1.0], [10.0, 1.5], [8.0, 2.0]].map(|c| exact(&c));
         assert_eq!(
-            standings(&candidates),
+            pareto_ranks(&candidates),
             [
-                Standing::Front,
-                Standing::Dominated,
-                Standing::Dominated,
-                Standing::Front
+                ParetoRank::Front,
+                ParetoRank::Dominated,
+                ParetoRank::Dominated,
+                ParetoRank::Front
             ]
         );
         assert_eq!(strict_front(&candidates), [true, true, true, true]);
@@ -114,15 +116,15 @@ mod tests {
     #[test]
     fn equal_candidates_and_a_single_one_are_the_front() {
         assert_eq!(
-            standings(&[exact(&[1.0, 2.0]), exact(&[1.0, 2.0])]),
-            [Standing::Front; 2]
+            pareto_ranks(&[exact(&[1.0, 2.0]), exact(&[1.0, 2.0])]),
+            [ParetoRank::Front; 2]
         );
-        assert_eq!(standings(&[exact(&[1.0])]), [Standing::Front]);
-        assert_eq!(standings(&[]), []);
+        assert_eq!(pareto_ranks(&[exact(&[1.0])]), [ParetoRank::Front]);
+        assert_eq!(pareto_ranks(&[]), []);
     }
 
     #[test]
-    fn what_the_intervals_do_not_show_is_not_told_apart() {
+    fn a_difference_within_the_intervals_is_indistinguishable() {
         let of = |value: f64| Bounded {
             value,
             low: value - 1.0,
@@ -134,12 +136,16 @@ mod tests {
             vec![of(13.0), of(13.0)],
         ];
         assert_eq!(
-            standings(&candidates),
-            [Standing::Front, Standing::NotToldApart, Standing::Dominated]
+            pareto_ranks(&candidates),
+            [
+                ParetoRank::Front,
+                ParetoRank::Indistinguishable,
+                ParetoRank::Dominated
+            ]
         );
     }
 
-    /// The run times of the thesis's Table 5.23 with the nodes of each row and its price of that time, dollars for an hour.
+    /// The run times of the thesis's Table 5.23, with the number of nodes of each row and the hourly price at that time, dollars.
     fn thesis() -> Vec<(String, f64, Vec<f64>)> {
         let table = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -172,14 +178,14 @@ mod tests {
             .collect()
     }
 
-    /// What such a tool makes of that table: of one run of each row, as it takes them, it never finds the front of the means; and where whole
-    /// hours are billed, as they were then, it keeps rows that others beat at the same cost.
+    /// Errors of the tool with [`strict_front`] on this table. With one run of each row, which is its input, it never finds the front of the means.
+    /// With hourly billing, as used at that time, it keeps rows although other rows are better at the same cost.
     #[test]
     fn a_strict_rule_on_single_runs_errs_on_the_tables_of_the_thesis() {
         let rows = thesis();
         let front = |candidates: &[Vec<Bounded>]| -> Vec<bool> {
-            let standings = standings(candidates);
-            standings.iter().map(|s| *s == Standing::Front).collect()
+            let ranks = pareto_ranks(candidates);
+            ranks.iter().map(|s| *s == ParetoRank::Front).collect()
         };
         let by_second =
             |seconds: f64, usd_per_hour: f64| exact(&[seconds, seconds * usd_per_hour / 3600.0]);
@@ -209,12 +215,12 @@ mod tests {
             .map(|i| rows[i].0.as_str())
             .collect();
         assert_eq!(kept_wrongly.len(), 7, "{kept_wrongly:?}");
-        // with checkpoints it is slower than without, and as dear
+        // with checkpoints it is slower than without, at the same cost
         assert!(kept_wrongly.contains(&"c3.xlarge 4 4 app_ft_time_linux"));
     }
 
     proptest! {
-        /// Against the definition, written out over all pairs; few different values, so that ties are frequent.
+        /// Compares the result with the definition over all pairs. The few different values make ties frequent.
         #[test]
         fn standings_are_those_of_the_definition(
             raw in prop::collection::vec(prop::collection::vec((0u8..5, 0u8..3), 1..=3), 0..12)
@@ -232,7 +238,7 @@ mod tests {
                         .collect()
                 })
                 .collect();
-            for (i, standing) in standings(&candidates).into_iter().enumerate() {
+            for (i, rank) in pareto_ranks(&candidates).into_iter().enumerate() {
                 let (mut by_value, mut surely) = (false, false);
                 for j in (0..candidates.len()).filter(|j| *j != i) {
                     let (mut no_worse, mut better, mut sure_no_worse, mut sure_better) = (true, false, true, false);
@@ -246,26 +252,26 @@ mod tests {
                     surely |= sure_no_worse && sure_better;
                 }
                 let expected = match (by_value, surely) {
-                    (_, true) => Standing::Dominated,
-                    (true, false) => Standing::NotToldApart,
-                    (false, false) => Standing::Front,
+                    (_, true) => ParetoRank::Dominated,
+                    (true, false) => ParetoRank::Indistinguishable,
+                    (false, false) => ParetoRank::Front,
                 };
-                prop_assert_eq!(standing, expected);
+                prop_assert_eq!(rank, expected);
             }
         }
 
-        /// Every candidate that is off the front is dominated by one on it, and none on it dominates another.
+        /// Every candidate off the front is dominated by one on it, and none on the front dominates another.
         #[test]
         fn the_front_is_enough(raw in prop::collection::vec((0u8..6, 0u8..6), 1..20)) {
             let candidates: Vec<Vec<Bounded>> =
                 raw.iter().map(|(a, b)| exact(&[f64::from(*a), f64::from(*b)])).collect();
-            let standing = standings(&candidates);
-            let front: Vec<&Vec<Bounded>> = candidates.iter().zip(&standing)
-                .filter(|(_, s)| **s == Standing::Front).map(|(c, _)| c).collect();
+            let ranks = pareto_ranks(&candidates);
+            let front: Vec<&Vec<Bounded>> = candidates.iter().zip(&ranks)
+                .filter(|(_, s)| **s == ParetoRank::Front).map(|(c, _)| c).collect();
             prop_assert!(!front.is_empty());
-            for (candidate, standing) in candidates.iter().zip(&standing) {
+            for (candidate, rank) in candidates.iter().zip(&ranks) {
                 let dominated = front.iter().any(|f| dominates(f, candidate));
-                prop_assert_eq!(dominated, *standing != Standing::Front);
+                prop_assert_eq!(dominated, *rank != ParetoRank::Front);
             }
         }
     }

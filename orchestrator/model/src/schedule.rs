@@ -1,4 +1,4 @@
-//! How many checkpoints to take, and how far apart.
+//! How many checkpoints to take, and at which interval.
 
 use super::{
     check::{not_negative, positive},
@@ -11,25 +11,25 @@ use serde::Serialize;
 pub struct Schedule {
     /// Number of checkpoints that the budget pays for.
     pub k: u64,
-    /// Number of checkpoints taken.
+    /// Number of checkpoints that are taken.
     pub count: u64,
-    /// Seconds between two of them; `None` if none is taken.
+    /// Seconds between two checkpoints; `None` if none is taken.
     pub interval_s: Option<f64>,
     /// Seconds of the run, including its checkpoints.
     pub total_s: f64,
 }
 
-/// Applies the thesis's rule for an overhead budget (section 5.3, Tables 4.5 and 4.6):
+/// Returns the schedule by the thesis's rule for an overhead budget (section 5.3, Tables 4.5 and 4.6):
 ///
 /// ```text
 /// k = ⌊f·T/t⌋     interval = (1 + f)·T/k     count = k − 1     total = T + count·t
 /// ```
 ///
-/// T = `app_s` without checkpoints, t = `ckpt_s` of one, f = `overhead` as a fraction (0.3 for 30 %). With k ≤ 1 no checkpoint is taken. The
-/// rule leaves one checkpoint of the budget unused; [`whole_budget`] uses it.
+/// T = `app_s` is the time without checkpoints, t = `ckpt_s` the time of one checkpoint, f = `overhead` a fraction (0.3 for 30 %). With k ≤ 1 no
+/// checkpoint is taken. The rule leaves one checkpoint of the budget unused; [`whole_budget`] uses it.
 ///
 /// # Errors
-/// Times or an overhead that are negative or not finite, `app_s` or `ckpt_s` of 0.
+/// A time or the overhead is negative or not finite, or `app_s` or `ckpt_s` is 0.
 pub fn published(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, FitError> {
     let k = affordable(app_s, ckpt_s, overhead)?;
     let count = k.saturating_sub(1);
@@ -42,11 +42,11 @@ pub fn published(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, Fit
     })
 }
 
-/// Takes all checkpoints that the budget pays for: count = k = ⌊f·T/t⌋, total = T + count·t. The program's own time is divided into count + 1
-/// equal parts: interval = T/(count + 1), from the end of a checkpoint to the start of the next.
+/// Returns the schedule with all checkpoints that the budget pays for: count = k = ⌊f·T/t⌋, total = T + count·t. The program's own time is divided
+/// into count + 1 equal parts: interval = T/(count + 1), from the end of a checkpoint to the start of the next.
 ///
 /// # Errors
-/// Times or an overhead that are negative or not finite, `app_s` or `ckpt_s` of 0.
+/// A time or the overhead is negative or not finite, or `app_s` or `ckpt_s` is 0.
 pub fn whole_budget(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, FitError> {
     let k = affordable(app_s, ckpt_s, overhead)?;
     let interval_s = (k > 0).then(|| app_s / (k as f64 + 1.0));
@@ -58,8 +58,8 @@ pub fn whole_budget(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, 
     })
 }
 
-/// Returns ⌊f·T/t⌋. A quotient that misses a whole number only by rounding counts as that number: a budget of 0.3 pays for three checkpoints
-/// of a tenth of the run each.
+/// Returns ⌊f·T/t⌋. A quotient that differs from a whole number only by rounding counts as that number: a budget of 0.3 pays for three checkpoints
+/// that each take a tenth of the run.
 fn affordable(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<u64, FitError> {
     let app_s = positive("the run time", app_s)?;
     let ckpt_s = positive("the time of a checkpoint", ckpt_s)?;
@@ -68,11 +68,11 @@ fn affordable(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<u64, FitError> {
     Ok((quotient * (1.0 + 4.0 * f64::EPSILON)).floor() as u64)
 }
 
-/// Returns the interval with the least expected loss to first order: √(2·t·M), in seconds, for a checkpoint of t = `ckpt_s` and a mean time
-/// between failures M = `mtbf_s`. Source: J. W. Young, A first order approximation to the optimum checkpoint interval, 1974.
+/// Returns Young's interval, seconds: the interval with the minimum expected loss to first order, √(2·t·M), for a checkpoint of t = `ckpt_s` and a
+/// mean time between failures M = `mtbf_s`. Source: J. W. Young, A first order approximation to the optimum checkpoint interval, 1974.
 ///
 /// # Errors
-/// Times that are not positive.
+/// A time is not positive.
 pub fn young_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     let (t, m) = (
         positive("the time of a checkpoint", ckpt_s)?,
@@ -81,11 +81,11 @@ pub fn young_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     Ok((2.0 * t * m).sqrt())
 }
 
-/// Returns the same to higher order: √(2tM)·(1 + ⅓·√(t/2M) + t/(18M)) − t for t < 2M, else M. Source: J. T. Daly, A higher order estimate of
-/// the optimum checkpoint interval for restart dumps, 2006.
+/// Returns Daly's interval, seconds, a higher-order version of [`young_s`]: √(2tM)·(1 + ⅓·√(t/2M) + t/(18M)) − t for t < 2M, else M. Source: J. T.
+/// Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
 ///
 /// # Errors
-/// Times that are not positive.
+/// A time is not positive.
 pub fn daly_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     let young = young_s(ckpt_s, mtbf_s)?;
     if ckpt_s >= 2.0 * mtbf_s {
@@ -95,18 +95,19 @@ pub fn daly_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     Ok(young * (1.0 + part.sqrt() / 3.0 + part / 9.0) - ckpt_s)
 }
 
-/// Returns the share by which checkpoints lengthen a program: t/τ, for t = `ckpt_s` of one and τ = `interval_s` of the program between two. It is
-/// that of [`expected_s`] without failures. A limit on the overhead, the time and the cost of a job all have to use the same interval.
+/// Returns the fraction by which checkpoints lengthen a program: t/τ, for t = `ckpt_s` of one checkpoint and τ = `interval_s` of computing between
+/// two checkpoints. It equals the overhead in [`expected_s`] without failures. Callers must compute the overhead, the time and the cost of a job with
+/// the same interval.
 pub fn overhead(ckpt_s: f64, interval_s: f64) -> f64 {
     ckpt_s / interval_s
 }
 
-/// Returns the expected seconds of a run with failures: M·(e^((τ + t)/M) − 1)·T/τ for τ = `interval_s` of the program between two
-/// checkpoints, T = `app_s`, t = `ckpt_s` and M = `mtbf_s`, with random failures and restarts that take no time. Infinite if the result
-/// overflows. Source: J. T. Daly, as above.
+/// Returns the expected seconds of a run with failures: M·(e^((τ + t)/M) − 1)·T/τ. τ = `interval_s` is the computing time between two checkpoints,
+/// T = `app_s`, t = `ckpt_s` and M = `mtbf_s`. Failures are random, and restarts take no time. The result is infinite if it overflows. Source: J.
+/// T. Daly, as for [`daly_s`].
 ///
 /// # Errors
-/// Times that are not positive.
+/// A time is not positive.
 pub fn expected_s(app_s: f64, ckpt_s: f64, interval_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     let (app, t) = (
         positive("the run time", app_s)?,
@@ -119,33 +120,39 @@ pub fn expected_s(app_s: f64, ckpt_s: f64, interval_s: f64, mtbf_s: f64) -> Resu
     Ok(m * ((tau + t) / m).exp_m1() * app / tau)
 }
 
-/// What a run with failures takes on average, and what for.
+/// Returns the number of checkpoints in a program of `app_s` seconds: one after each `interval_s` of computing, and none at its end.
+pub fn checkpoints_in(app_s: f64, interval_s: f64) -> f64 {
+    ((app_s / interval_s).ceil() - 1.0).max(0.0)
+}
+
+/// Expected duration of a run with failures, by parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WithFailures {
-    /// The whole time, seconds: that of the program and the three parts below.
+    /// Total time, seconds: the program's own time and the three parts below.
     pub total_s: f64,
-    /// Failures during it.
+    /// Number of failures during the run.
     pub failures: f64,
-    /// Spent on checkpoints that were completed, seconds.
+    /// Time of completed checkpoints, seconds.
     pub checkpoints_s: f64,
-    /// Lost since the last checkpoint, of the program and of checkpoints that were not completed, and done again, seconds.
+    /// Time of work that is done again, seconds: computing and incomplete checkpoints since the last complete checkpoint.
     pub rework_s: f64,
-    /// Spent on restarts, also on those that a failure ended, seconds.
+    /// Time of restarts, including those ended by a failure, seconds.
     pub restarts_s: f64,
 }
 
-/// Returns the expected seconds of a run with failures, with its parts. For a stretch of w seconds that no failure may meet, and restarts of
-/// R = `restart_s`, that is M·e^(R/M)·(e^(w/M) − 1) with M = `mtbf_s`: each stretch is τ = `interval_s` of the program and a checkpoint of
-/// t = `ckpt_s`; the last one is what remains of T = `app_s`, without a checkpoint. Failures come at random, also during checkpoints and
-/// restarts. Without that last stretch it is M·e^(R/M)·(e^((τ + t)/M) − 1)·T/τ.
+/// Returns the expected seconds of a run with failures, with its parts.
 ///
-/// All failures are followed by restarts, of which each takes M·(1 − e^(−R/M)) on average before it is complete or fails, and there are
-/// total/M failures; what is neither that, nor the program, nor a completed checkpoint, was done in vain. Infinite if the result overflows.
+/// A segment of w seconds without failures, with restarts of R = `restart_s`, takes M·e^(R/M)·(e^(w/M) − 1) with M = `mtbf_s`. Each segment is τ =
+/// `interval_s` of computing and a checkpoint of t = `ckpt_s`. The last segment is the rest of T = `app_s`, without a checkpoint. Failures are
+/// random, and also occur during checkpoints and restarts. Without the last segment, the total is M·e^(R/M)·(e^((τ + t)/M) − 1)·T/τ.
+///
+/// There are total/M failures. Each is followed by restarts, which take M·(1 − e^(−R/M)) on average before they are complete or fail. The rest,
+/// after the program and completed checkpoints, is lost work. The result is infinite if it overflows.
 ///
 /// Source: J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006: the complete expected time.
 ///
 /// # Errors
-/// Times that are not positive; for the restart, that are negative.
+/// A time is not positive, or the restart time is negative.
 pub fn with_failures(
     app_s: f64,
     ckpt_s: f64,
@@ -162,7 +169,7 @@ pub fn with_failures(
         positive("the mean time between failures", mtbf_s)?,
     );
     let r = not_negative("the time of a restart", restart_s)?;
-    let count = ((app / tau).ceil() - 1.0).max(0.0);
+    let count = checkpoints_in(app, tau);
     let last = app - count * tau;
     let stretches = count * ((tau + t) / m).exp_m1() + (last / m).exp_m1();
     let total_s = m * (r / m).exp() * stretches;
@@ -172,7 +179,7 @@ pub fn with_failures(
         total_s,
         failures: total_s / m,
         checkpoints_s,
-        // rounding may leave less than nothing
+        // rounding may make the difference negative
         rework_s: (total_s - app - checkpoints_s - restarts_s).max(0.0),
         restarts_s,
     })
@@ -237,7 +244,7 @@ mod tests {
         let rare = expected_s(600.0, 2.0, 100.0, 1e9).expect("s");
         assert!((rare - 612.0).abs() < 1e-3, "{rare}");
         assert!((rare / 600.0 - 1.0 - overhead(2.0, 100.0)).abs() < 1e-5);
-        // half a second of checkpoint and interval for each second between failures: e^0.5 − 1 = 0.6487 s for 0.4 s of the program
+        // checkpoint and interval take half of the mean time between failures: e^0.5 − 1 = 0.6487 s for 0.4 s of the program
         assert!(
             (expected_s(10.0, 0.1, 0.4, 1.0).expect("s") - 10.0 * 0.648_721_27 / 0.4).abs() < 1e-6
         );
@@ -249,7 +256,7 @@ mod tests {
         assert!(expected_s(600.0, 2.0, 0.0, 1.0).is_err());
     }
 
-    /// One run, event by event: total, failures, checkpoints, rework, restarts.
+    /// Simulates one run event by event. Returns total, failures, checkpoints, rework, restarts.
     fn simulate(
         random: &mut ChaCha8Rng,
         [app, ckpt, interval, mtbf, restart]: [f64; 5],
@@ -332,7 +339,7 @@ mod tests {
 
     #[test]
     fn many_equal_stretches_are_dalys_formula() {
-        // 10 h in stretches of half an hour: the last one has no checkpoint, which Daly counts
+        // 10 h in segments of half an hour: the last segment has no checkpoint, but Daly's formula counts one
         let (app, t, tau, m, r) = (36e6, 60.0, 1800.0, 43_200.0, 90.0_f64);
         let ours = with_failures(app, t, tau, m, r).expect("times").total_s;
         let daly = (r / m).exp() * expected_s(app, t, tau, m).expect("times");

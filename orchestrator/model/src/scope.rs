@@ -1,4 +1,4 @@
-//! The settings that a fitted curve may be asked about: the program of its training runs, and how far beyond them.
+//! The settings to which a fitted curve applies: the program of its training runs, and the distance beyond these runs.
 
 use super::{
     curve::{MpiKind, Sample, Setting},
@@ -6,13 +6,13 @@ use super::{
     nas::Benchmark,
 };
 
-/// Largest multiple of the largest training run up to which a curve is trusted without a warning.
+/// A curve gives a warning for a setting that exceeds the largest training run by more than this factor.
 const FAR: u32 = 2;
 
-/// A property that all training runs and every setting asked about must share.
+/// A property that all training runs and every predicted setting must share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Common {
-    /// Application and class: the curve does not know about problem sizes.
+    /// Application and class, for curves that do not depend on the problem size.
     Program,
     /// The NAS benchmark; classes may differ.
     Benchmark,
@@ -27,11 +27,11 @@ pub(super) enum Along {
     Processes,
     /// Processes on the node.
     PerNode,
-    /// None: the curve is the same everywhere.
+    /// No number: the curve is constant.
     Nothing,
 }
 
-/// The properties of a curve's training runs that limit its answers.
+/// The properties of a curve's training runs that limit its predictions.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     program: Option<(String, String)>,
@@ -55,7 +55,7 @@ impl Scope {
     /// Returns the scope of the training runs.
     ///
     /// # Errors
-    /// No run, or runs that do not share a property in `common`.
+    /// There are no runs, or they do not share a property in `common`.
     pub(super) fn of(
         samples: &[&Sample],
         common: &[Common],
@@ -86,16 +86,16 @@ impl Scope {
         Ok(scope)
     }
 
-    /// Checks that the curve knows the program and the library of a setting.
+    /// Checks that the curve applies to the program and the library of a setting.
     ///
     /// # Errors
-    /// The program or the library that it does not know.
+    /// The curve does not apply to the program or the library.
     pub(super) fn admits(&self, at: &Setting) -> Result<(), FitError> {
         if let Some((app, class)) = &self.program
             && (*app != at.app || *class != at.class)
         {
             return Err(FitError::OutOfDomain(format!(
-                "fitted on {app}.{class}, it knows nothing about {}.{}",
+                "fitted on {app}.{class}, not applicable to {}.{}",
                 at.app, at.class
             )));
         }
@@ -104,20 +104,20 @@ impl Scope {
             if asked != benchmark {
                 let (ours, theirs) = (benchmark.name(), asked.name());
                 return Err(FitError::OutOfDomain(format!(
-                    "fitted on {ours}, it knows nothing about {theirs}"
+                    "fitted on {ours}, not applicable to {theirs}"
                 )));
             }
         }
         if let Some(mpi) = self.mpi.filter(|mpi| *mpi != at.mpi) {
             return Err(FitError::OutOfDomain(format!(
-                "fitted with {mpi:?}, it knows nothing about {:?}",
+                "fitted with {mpi:?}, not applicable to {:?}",
                 at.mpi
             )));
         }
         Ok(())
     }
 
-    /// Returns the warnings for an answer at `at`.
+    /// Returns the warnings for a prediction at `at`.
     pub(super) fn warnings(&self, at: &Setting) -> Vec<String> {
         let asked = self.along.of(at);
         let what = match self.along {

@@ -1,8 +1,7 @@
-//! Training and held-out points, kept apart by their types: a curve fitted on one half of a split can only be judged on the other half of the
-//! same split.
+//! Training and held-out points as different types: a curve fitted to one half of a split can only be judged on the other half of the same split.
 //!
-//! Each call of [`split`] makes a lifetime of its own that marks both halves and every fit on them, so that a curve can be judged neither on
-//! its own training points nor on those of another split. This compiles:
+//! Each call of [`split`] creates a lifetime that marks both halves and every fit. A curve therefore cannot be judged on its own training points,
+//! and not on points of another split. This compiles:
 //!
 //! ```
 //! use cvc_model::{FitError, Judged, Model, Sample, split};
@@ -42,7 +41,7 @@ use super::{
 };
 use std::{collections::HashSet, marker::PhantomData};
 
-/// Marks the halves of one split; invariant, so that no two splits can be taken for each other.
+/// Marks the halves of one split with its lifetime. The lifetime is invariant, so that two splits cannot be mixed up.
 type Brand<'s> = PhantomData<fn(&'s ()) -> &'s ()>;
 
 /// An item with a unique identifier.
@@ -57,21 +56,21 @@ impl Identified for Sample {
     }
 }
 
-/// The points that models are fitted on: samples of one quantity, or whole observations from which samples are taken.
+/// The points that models are fitted to: samples of one quantity, or whole observations from which samples are extracted.
 #[derive(Clone, Debug)]
 pub struct Training<'s, T = Sample> {
     items: Vec<T>,
     brand: Brand<'s>,
 }
 
-/// The points that models are judged on.
+/// The points on which models are judged.
 #[derive(Clone, Debug)]
 pub struct HeldOut<'s, T = Sample> {
     items: Vec<T>,
     brand: Brand<'s>,
 }
 
-/// A curve that was fitted on the training half of a split.
+/// A curve that was fitted to the training half of a split.
 #[derive(Debug)]
 pub struct Judgement<'s> {
     /// The model.
@@ -86,14 +85,14 @@ pub struct Judgement<'s> {
 pub struct Judged {
     /// The point.
     pub sample: Sample,
-    /// The prediction, or why there is none.
+    /// The prediction, or the reason why there is none.
     pub predicted: Result<Estimate, FitError>,
-    /// 100·|predicted − measured|/measured.
+    /// 100·|predicted − measured|/measured; `None` without a prediction.
     pub error_pct: Option<f64>,
 }
 
-/// Divides items and passes both halves to `body`. Items with the identifier of a training point never become held-out points, so repeats of
-/// a point stay on one side.
+/// Divides items and passes both halves to `body`. Items with the identifier of a training point never become held-out points, so that all repeats
+/// of a point are in the same half.
 pub fn split<T: Identified, R>(
     items: impl IntoIterator<Item = T>,
     trains: impl Fn(&T) -> bool,
@@ -123,7 +122,7 @@ impl<'s, T> Training<'s, T> {
         &self.items
     }
 
-    /// Returns the samples of one quantity, still training points of the same split.
+    /// Returns the samples of one quantity as training points of the same split.
     pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> Training<'s> {
         Training {
             items: self.items.iter().flat_map(quantity).collect(),
@@ -133,7 +132,7 @@ impl<'s, T> Training<'s, T> {
 }
 
 impl<'s, T: Clone> Training<'s, T> {
-    /// Returns the points that hold, still training points of the same split: with them, models are tried on points that they have not seen.
+    /// Returns the points for which `holds` is true, as training points of the same split. Models fitted to them can be tried on the other points.
     pub fn only(&self, holds: impl Fn(&T) -> bool) -> Self {
         Training {
             items: self
@@ -153,7 +152,7 @@ impl<'s, T> HeldOut<'s, T> {
         &self.items
     }
 
-    /// Returns the samples of one quantity, still held-out points of the same split.
+    /// Returns the samples of one quantity as held-out points of the same split.
     pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> HeldOut<'s> {
         HeldOut {
             items: self.items.iter().flat_map(quantity).collect(),
@@ -163,10 +162,10 @@ impl<'s, T> HeldOut<'s, T> {
 }
 
 impl<'s> Training<'s> {
-    /// Fits a model on all points.
+    /// Fits a model to all points.
     ///
     /// # Errors
-    /// The model's refusal.
+    /// The model cannot be fitted.
     pub fn fit(&self, model: &dyn Model) -> Result<Judgement<'s>, FitError> {
         let all: Vec<&Sample> = self.items.iter().collect();
         Ok(Judgement {
@@ -176,9 +175,9 @@ impl<'s> Training<'s> {
         })
     }
 
-    /// Fits a model without each of the points in turn and predicts the one left out. Points with the same identifier are left out together: if
-    /// two classes of a program have the same value, one would give away the other, and any curve through both would look perfect however badly
-    /// it continues. Callers give such points the same identifier.
+    /// Leaves out each point in turn, fits the model to the others, and predicts the left-out point. Points with the same identifier are left out
+    /// together. Callers give the same identifier to points that must not predict each other: if two classes of a program have the same value, any
+    /// curve through one of them would predict the other perfectly, however badly it extrapolates.
     pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
         let without = |left: usize| -> Judged {
             let others: Vec<&Sample> = self

@@ -1,4 +1,4 @@
-//! Files and bytes of a whole checkpoint on any mapping: the thesis's Algorithm 1 and the auxiliary files.
+//! Files and bytes of a whole checkpoint for any mapping: the thesis's Algorithm 1 and the auxiliary files.
 
 use super::{
     check::at_least_one,
@@ -13,14 +13,14 @@ use cvc_core::mapping::Mapping;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Identifier of the model of what Open MPI saves for a node.
+/// Identifier of the model of the files that DMTCP saves for a node under Open MPI.
 pub const OPEN_MPI_AUX: &str = "aux-open-mpi";
 
-/// Error of that model's form, MiB: programs differ by some pages.
+/// Systematic error of this model, MiB: programs differ by some pages.
 pub const OPEN_MPI_AUX_BAND_MIB: f64 = 0.1;
 
-/// Returns the models of the files that DMTCP saves for a node beside its images: what Open MPI shares and a constant of
-/// the program; the same and what grows with the processes.
+/// Returns the models of the files that DMTCP saves for a node next to its images. The first is Open MPI's shared memory plus a constant of the
+/// program; the second adds a part that grows with the number of processes.
 pub fn aux_models() -> [Box<dyn Model>; 2] {
     let open_mpi = Linear {
         offset: |at| Ok(open_mpi_aux_mib(at)),
@@ -51,7 +51,7 @@ pub fn aux_models() -> [Box<dyn Model>; 2] {
     [Box::new(open_mpi), Box::new(growth)]
 }
 
-/// Returns the MiB of Open MPI's shared memory that DMTCP saves for a node: one process has no segment; 0 for other libraries.
+/// Returns the MiB of Open MPI's shared memory that DMTCP saves for a node. It is 0 for one process, which has no segment, and for other libraries.
 fn open_mpi_aux_mib(at: &Setting) -> f64 {
     match (at.mpi, at.per_node) {
         (MpiKind::OpenMpi, 1) => 8.0,
@@ -60,12 +60,12 @@ fn open_mpi_aux_mib(at: &Setting) -> f64 {
     }
 }
 
-/// A group of equal files.
+/// A group of files of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FileGroup {
     /// Number of files in the group.
     pub count: u32,
-    /// MiB of each.
+    /// MiB of each file.
     pub size: Estimate,
     /// Processes on the node that writes them.
     pub node_load: u32,
@@ -79,26 +79,26 @@ pub struct FileGroup {
 pub enum Aggregators {
     /// The program does no collective I/O.
     None,
-    /// One on each node, the default of ROMIO and OMPIO.
+    /// One aggregator on each node, the default of ROMIO and OMPIO.
     OnePerNode,
-    /// This many in total: one on each node in the order of the nodes, then a second one, and so on.
+    /// This number of aggregators in total: one on each node in the order of the nodes, then a second one on each, and so on.
     Number(u32),
 }
 
-/// Returns the files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the
-/// aggregators, which have an additional `surplus` MiB. `plain` gives the MiB of an image on a node with that many processes.
+/// Returns the files of a checkpoint on `mapping` (thesis, Algorithm 1). For each number of processes on a node there are plain files, and files of
+/// aggregators, which have `surplus` MiB in addition. `plain` returns the MiB of an image on a node with that many processes.
 ///
-/// Groups come with the fullest nodes first, plain files before aggregators.
+/// Groups are sorted: nodes with the most processes first, and plain files before those of aggregators.
 ///
 /// # Errors
-/// More aggregators than processes, or zero aggregators; errors of `plain`.
+/// There are more aggregators than processes, or zero aggregators, or `plain` fails.
 pub fn files(
     mapping: &Mapping,
     aggregators: Aggregators,
     surplus: Estimate,
     mut plain: impl FnMut(u32) -> Result<Estimate, FitError>,
 ) -> Result<Vec<FileGroup>, FitError> {
-    // plain files and aggregators, by load
+    // (plain files, aggregators) by number of processes on the node
     let mut counts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     for (load, on_node) in mapping
         .node_loads()
@@ -129,7 +129,10 @@ pub fn files(
 }
 
 /// Returns the number of aggregators on each node, in the order of the nodes.
-fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<Vec<u32>, FitError> {
+pub(crate) fn aggregators_on_nodes(
+    mapping: &Mapping,
+    aggregators: Aggregators,
+) -> Result<Vec<u32>, FitError> {
     let loads: Vec<u32> = mapping.node_loads().collect();
     let mut left = match aggregators {
         Aggregators::None => 0,
@@ -156,7 +159,7 @@ fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<V
     Ok(on_nodes)
 }
 
-/// Returns the total MiB of all files. Their sizes come from the same curves and err together.
+/// Returns the total MiB of all files. Their sizes come from the same curves, so their errors are assumed to be fully correlated.
 pub fn total(files: &[FileGroup]) -> Estimate {
     files
         .iter()
@@ -164,21 +167,10 @@ pub fn total(files: &[FileGroup]) -> Estimate {
         .fold(Estimate::exact(0.0), Estimate::plus_together)
 }
 
-/// Returns the MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are
-/// mpiexec, the proxy of the first node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1
-/// (DMTCP 2, MPICH 3).
+/// Returns the MiB of the files next to the images in the cloud: 48 + (n − 1)·28.6. Source: thesis, Tables 5.18 and 5.19.
 ///
 /// # Errors
-/// Zero nodes.
-pub fn aux_cluster_mib(nodes: u32) -> Result<f64, FitError> {
-    let n = at_least_one("the number of nodes", nodes)?;
-    Ok(18.69 + 19.0 + 0.01 + (n - 1.0) * (17.24 + 2.5 + 2.7))
-}
-
-/// Returns the same in the cloud: 48 + (n − 1)·28.6. Source: thesis, Tables 5.18 and 5.19.
-///
-/// # Errors
-/// Zero instances.
+/// There are no instances.
 pub fn aux_cloud_mib(instances: u32) -> Result<f64, FitError> {
     Ok(48.0 + (at_least_one("the number of instances", instances)? - 1.0) * 28.6)
 }
@@ -194,7 +186,7 @@ mod tests {
         files(&mapping, aggregators, Estimate::exact(16.0), plain).expect("files")
     }
 
-    /// Count, load, aggregator, MiB.
+    /// Returns count, processes on the node, aggregator and MiB of each group.
     fn short(groups: &[FileGroup]) -> Vec<(u32, u32, bool, f64)> {
         groups
             .iter()

@@ -1,4 +1,4 @@
-//! The surplus of an I/O aggregator's image over those of other processes.
+//! The surplus of an I/O aggregator: the size by which its image exceeds the images of other processes.
 
 use super::{
     check::at_least_one,
@@ -28,8 +28,8 @@ pub enum IoLayer {
     Ompio,
 }
 
-/// Returns the MiB of the default collective buffer, which Algorithm 1 adds to an aggregator: 16 with ROMIO, 32 with OMPIO. Source: thesis,
-/// section 4.1.1.
+/// Returns the MiB of the default collective buffer, which Algorithm 1 adds to an aggregator: 16 with ROMIO, 32 with OMPIO. Source: thesis, section
+/// 4.1.1.
 pub fn constant_mib(layer: IoLayer) -> f64 {
     match layer {
         IoLayer::Romio => ROMIO_BUFFER_MIB,
@@ -37,21 +37,21 @@ pub fn constant_mib(layer: IoLayer) -> f64 {
     }
 }
 
-/// Returns the MiB of an aggregator's surplus: min(16, V/Na) + 0.228·P, with V the MiB of one collective write and Na the number of
-/// aggregators. Source: the buffer is no larger than its share of the data, and the lists of the exchange grow with the processes; the slope
-/// is fitted to Table 5.8.
+/// Returns the MiB of an aggregator's surplus: min(16, V/Na) + 0.228·P. V is the MiB of one collective write, Na the number of aggregators and P of
+/// processes. Source: the buffer is no larger than its share of the data, and the lists of the exchange grow with the number of processes; the
+/// slope is fitted to Table 5.8.
 ///
 /// # Errors
-/// Zero aggregators, or zero processes.
+/// There are no aggregators or no processes.
 pub fn aggregator_mib(write_bytes: u64, aggregators: u32, processes: u32) -> Result<f64, FitError> {
     Ok(buffer_mib(write_bytes, aggregators)?
         + PER_PROCESS_MIB * at_least_one("the number of processes", processes)?)
 }
 
-/// Returns the MiB of the buffer that an aggregator fills: min(16, V/Na).
+/// Returns the MiB of the buffer that an aggregator fills: min(16, V/Na), with V and Na as in [`aggregator_mib`].
 ///
 /// # Errors
-/// Zero aggregators.
+/// There are no aggregators.
 pub fn buffer_mib(write_bytes: u64, aggregators: u32) -> Result<f64, FitError> {
     let share = write_bytes as f64 / MIB / at_least_one("the number of aggregators", aggregators)?;
     Ok(share.min(ROMIO_BUFFER_MIB))
@@ -62,13 +62,13 @@ pub fn bt_io_write_bytes(grid_points: u32) -> u64 {
     40 * u64::from(grid_points).pow(3)
 }
 
-/// Returns the models of an aggregator's surplus, for one aggregator on each node unless another number is set: for BT-IO from the size of
-/// its writes, for other programs the mean of the runs.
+/// Returns the models of an aggregator's surplus. There is one aggregator on each node unless another number is set. BT-IO is predicted from the
+/// size of its writes, other programs by the mean of the runs.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![growing(), mean(), published_growing(), published_constant()]
 }
 
-/// Returns min(16, V/Na) of BT-IO; a set buffer replaces the 16, and Na defaults to one aggregator per node.
+/// Returns min(16, V/Na) for BT-IO. A configured buffer size replaces the 16, and Na defaults to one aggregator per node.
 fn buffer_of(at: &Setting) -> Result<f64, FitError> {
     let unknown = || {
         FitError::OutOfDomain(format!(
@@ -170,7 +170,7 @@ fn published_constant() -> Box<dyn Model> {
 /// Largest relative error of the formula at the configurations of Table 5.8, each left out in turn.
 const BAND: f64 = 0.08;
 
-/// The same for the constant.
+/// Largest relative error of the constant at the configurations of Table 5.8, each left out in turn.
 const CONSTANT_BAND: f64 = 0.33;
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
-//! Time of a checkpoint from few runs: its parts are in a proportion that other programs show, unless these runs tell otherwise.
+//! Time of a checkpoint from few runs. The parts of the time are assumed to have the same proportions as in other programs, unless the runs show
+//! otherwise.
 //!
 //! ```text
 //! s = a + c·max(1, p/cores) + (D/b₁ + R/b₂)/min(p, cores)
 //! ```
 //!
-//! D are the GiB of a node's files that hold the program's own data, R the rest: pages of libraries and of the segment, which many processes write
-//! and the page cache has already. Ranks write side by side on as many cores as there are. The logarithms of the four numbers are fitted to those
-//! of the times, and are drawn to a carried shape; its scale is free, as storage and processors differ by machine (ridge regression; A. E. Hoerl
-//! and R. W. Kennard 1970). Each part is positive, so time grows with processes and sizes.
+//! D is the GiB of a node's files that hold the program's own data. R is the rest: pages of libraries and of the shared segment, which many
+//! processes write and which are already in the page cache. Ranks write in parallel on all cores.
+//!
+//! The logarithms of the four parameters are fitted to the logarithms of the times by ridge regression (A. E. Hoerl and R. W. Kennard 1970), which
+//! draws them to a known shape. The shape is a set of proportions; its scale is free, because storage and processors differ between machines. Each
+//! part is positive, so the time grows with processes and sizes.
 
 use super::{
     check::{at_least_one, not_negative, positive},
@@ -17,17 +20,17 @@ use super::{
 };
 use nalgebra::{DMatrix, DVector};
 
-/// Logarithms of the seconds of the terms: a start, a turn of the processes on the cores, a GiB of the program's, another GiB.
+/// A shape: the logarithms of the seconds for the start, for each process on a core, for each GiB of the program's data, and for each other GiB.
 pub type TimeShape = [f64; 4];
 
-/// Which of the terms a time has.
+/// Which terms a time includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePart {
-    /// All.
+    /// All terms.
     Whole,
-    /// A start and turns.
+    /// The start, and the processes on each core.
     Coordination,
-    /// A start and what is written.
+    /// The start, and the writing.
     Storage,
 }
 
@@ -44,24 +47,24 @@ impl TimePart {
 /// Names of the parameters.
 const NAMES: [&str; 4] = ["a, s", "c, s", "1/b1, s/GiB", "1/b2, s/GiB"];
 
-/// Standard deviation of a single checkpoint's time, as a logarithm: equal ones differ by 0.1 to 0.4.
+/// Standard deviation of the logarithm of one checkpoint's time; repeats differ by 0.1 to 0.4.
 const NOISE: f64 = 0.25;
 
-/// That of the parts of a program about the carried proportion, as a logarithm.
+/// Standard deviation of the logarithm of each part of a program's time, about the value that the shape's proportions give.
 const ABOUT_SHAPE: f64 = 0.7;
 
-/// That of the parts of the carried shape about 0.2 s each, which only matters for parts that no run tells of.
+/// Standard deviation of the logarithm of each part of a shape about `NOTHING`, the logarithm of 0.2 s. It only affects parts that no run determines.
 const ABOUT_NOTHING: f64 = 3.0;
 const NOTHING: f64 = -1.5;
 
-/// Steps of the fit, and how far one goes at most.
+/// Maximum number of steps of the fit, and the maximum length of one step.
 const STEPS: usize = 60;
 const LONGEST_STEP: f64 = 2.0;
 
-/// Largest multiple of the largest training run up to which a curve is trusted without a warning.
+/// A curve gives a warning for a setting that exceeds the largest fitted run by more than this factor.
 const FAR: f64 = 2.0;
 
-/// The terms of a time at a setting.
+/// Returns the four terms of the time at a setting.
 fn terms(at: &Setting) -> Result<[f64; 4], FitError> {
     let unknown =
         || FitError::OutOfDomain("the program's own part of the node's files is not known".into());
@@ -77,7 +80,7 @@ fn terms(at: &Setting) -> Result<[f64; 4], FitError> {
     .min(1024.0 * all)
         / 1024.0;
     let cores = at.output.cores.map(|cores| f64::from(cores.max(1)));
-    // without the number of cores, each process is taken to cost the same
+    // if the number of cores is unknown, each process is assumed to add the same time
     let (turns, side_by_side) = (
         cores.map_or(p, |cores| (p / cores).max(1.0)),
         cores.map_or(1.0, |cores| p.min(cores)),
@@ -90,7 +93,7 @@ pub fn shaped(part: TimePart, shape: TimeShape) -> Box<dyn Model> {
     Box::new(Shaped { part, shape })
 }
 
-/// Returns the shape of a part of the time of many programs, each of which weighs the same; `None` without any time.
+/// Returns the shape fitted to times of many programs, with the same weight for each program. Returns `None` if there are no times.
 pub fn shape_of(part: TimePart, samples: &[Sample]) -> Option<TimeShape> {
     let usable: Vec<(&Sample, [f64; 4])> = samples
         .iter()
@@ -123,8 +126,8 @@ pub fn shape_of(part: TimePart, samples: &[Sample]) -> Option<TimeShape> {
     Some(shape)
 }
 
-/// Minimises Σ wᵢ ((ln xᵢ·e^θ − yᵢ)/noise)² + Σ ((θⱼ − aboutⱼ − scale)/sd)² over θ, with the scale of least error if it is free, else 0:
-/// Levenberg and Marquardt's steps.
+/// Minimises Σ wᵢ ((ln xᵢ·e^θ − yᵢ)/noise)² + Σ ((θⱼ − aboutⱼ − scale)/sd)² over θ by the Levenberg-Marquardt method. The scale is fitted if `free`
+/// is true, and 0 otherwise.
 fn fit(
     rows: &[Vec<f64>],
     logs: &[f64],
@@ -147,7 +150,7 @@ fn fit(
         misses + off.dot(&(&prior * &off))
     };
     let mut theta = about.clone();
-    // a free scale begins where the times are
+    // a free scale starts at the mean of the times
     if free {
         let times = &design * theta.map(f64::exp);
         let scale =
@@ -334,6 +337,7 @@ mod tests {
             app: app.into(),
             class: "B".into(),
             nas: None,
+            size: None,
             mapping,
             per_node: p,
             mpi: MpiKind::OpenMpi,
@@ -346,7 +350,8 @@ mod tests {
         }
     }
 
-    /// 0.3 s, 0.1 s a turn, 4 s for a GiB of the program's and 1 for another one, on a machine `slower` than that.
+    /// Returns a sample of 0.3 s, 0.1 s for each process on a core, 4 s for a GiB of the program's data and 1 s for another GiB, on a machine
+    /// `slower` times as slow.
     fn made_up(app: &str, p: u32, own_mib: f64, slower: f64) -> Sample {
         let (other_mib, cores) = (60.0 * f64::from(p), f64::from(p.min(2)));
         let s = 0.3
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_on_another_machine_tells_the_times_of_all_if_the_proportions_are_the_same() {
+    fn one_run_on_another_machine_predicts_all_times_with_equal_proportions() {
         let counts = [1, 2, 4, 8, 16];
         let known: Vec<Sample> = counts
             .iter()
@@ -383,8 +388,8 @@ mod tests {
     }
 
     #[test]
-    fn time_grows_with_processes_and_sizes_whatever_the_runs_show() {
-        // faster with more
+    fn time_always_grows_with_processes_and_sizes() {
+        // times that fall with the number of processes
         let runs = [
             sample("a", 1, 900.0, 60.0, 9.0),
             sample("a", 2, 900.0, 120.0, 3.0),

@@ -69,11 +69,11 @@ pub fn shmem_s(bytes: f64) -> Result<f64, FitError> {
     SHMEM.at("the size of the shared-memory zone", bytes)
 }
 
-/// Returns the seconds of one checkpoint: the sum of the times of the three zones. Sizes are in bytes. The lines amount to 6.2 to 7.2 MiB/s
-/// per process, however many write at once; [`super::latency`] takes into account that they share a disk.
+/// Returns the seconds of one checkpoint: the sum of the times of the three zones. Sizes are in bytes. The lines correspond to 6.2 to 7.2 MiB/s per
+/// process, independent of the number of writers; [`super::latency`] takes into account that processes share a disk.
 ///
 /// # Errors
-/// A negative or non-finite size.
+/// A size is negative or not finite.
 pub fn checkpoint_s(dtapp_bytes: f64, lb_bytes: f64, shmem_bytes: f64) -> Result<f64, FitError> {
     Ok(dtapp_s(dtapp_bytes)? + lb_s(lb_bytes)? + shmem_s(shmem_bytes)?)
 }

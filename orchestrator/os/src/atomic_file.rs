@@ -1,4 +1,4 @@
-//! Atomic writing of files.
+//! Writes files atomically.
 
 use crate::disk;
 use std::{
@@ -9,35 +9,35 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// What a written file survives.
+/// Which events a written file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Readers see the old or the new content; a loss of power may undo the change.
+    /// Readers see the old or the new content. A loss of power may undo the change.
     Visible,
     /// The new content also survives a loss of power: the file and its directory are synced.
     Synced,
 }
 
-/// Writes a file by way of a temporary one beside it, so that readers see the old content or the new one and never a part.
+/// Writes a file through a temporary file next to it, so that readers see either the old or the new content, never a part.
 ///
 /// # Errors
-/// When the file cannot be written; the old content is then untouched.
+/// The file cannot be written. The old content is then unchanged.
 pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     write_by(path, durability, |file| {
         disk::write_all(&point(path, "write"), file, bytes)
     })
 }
 
-/// The same with a content that is written piece by piece.
+/// Writes a file atomically, with content that is written piece by piece; see [`write()`].
 ///
 /// # Errors
-/// When the file cannot be written, and those of `write`; the old content is then untouched.
+/// The file cannot be written, or `write` fails. The old content is then unchanged.
 pub fn write_by(
     path: &Path,
     durability: Durability,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let (temporary, mut file) = create_beside(path)?;
+    let (temporary, mut file) = create_temporary(path)?;
     let written = (|| {
         write(&mut file)?;
         if durability == Durability::Synced {
@@ -46,7 +46,7 @@ pub fn write_by(
         disk::rename(&point(path, "rename"), &temporary, path)
     })();
     if written.is_err() {
-        // the first error is the one that matters
+        // the first error is the relevant one
         let _ = fs::remove_file(&temporary);
     }
     written?;
@@ -57,7 +57,7 @@ pub fn write_by(
     }
 }
 
-/// Name of a failpoint: that of the file, and the step.
+/// Returns the name of a failpoint: the file's name and the step.
 fn point(path: &Path, step: &str) -> String {
     format!(
         "{}.{step}",
@@ -65,15 +65,15 @@ fn point(path: &Path, step: &str) -> String {
     )
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 pub(crate) fn directory(path: &Path) -> &Path {
     path.parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
 }
 
-/// Creates a file of another name beside the one that is wanted.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+/// Creates a temporary file next to the file to be written.
+fn create_temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = path
         .file_name()
@@ -93,7 +93,7 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
             .open(&temporary)
         {
             Ok(file) => return Ok((temporary, file)),
-            // of a killed process with the same id, or of one on another machine that shares the directory
+            // left by a killed process with the same id, or in use by a process on another machine that shares the directory
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! Resolves names from elsewhere beneath a directory: whatever a name says and whatever is there, nothing outside of the directory is opened or made.
+//! Resolves untrusted names beneath a directory: whatever the name and the directory's content, nothing outside the directory is opened or created.
 
 use crate::regular::{explain, require};
 use rustix::{
@@ -13,24 +13,24 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// How directories on the way to a name are opened: to be gone through, not read.
+/// Flags for opening the directories of a path, which are traversed but not read.
 const WAY: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// How files are opened.
+/// Flags for opening files.
 const FILE: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// An open directory. Names are plain ([`is_plain`]), and no part of one may be a link.
+/// An open directory. Names of files in it must be plain ([`is_plain`]), and no part of a name may be a symbolic link.
 #[derive(Debug)]
 pub struct Beneath {
     root: OwnedFd,
 }
 
-/// Whether a name leads down only, and is written as it is resolved: without `..`, `.`, empty parts and a slash at either end. Two plain names are
-/// the same file only if they are the same text.
+/// Returns whether a name leads only downwards and is written in its resolved form: without `..`, `.`, empty parts, or a slash at either end. Two
+/// plain names refer to the same file only if they are the same text.
 pub fn is_plain(name: &Path) -> bool {
     let mut parts = name.components();
     let resolved: PathBuf = name.components().collect();
@@ -41,10 +41,10 @@ pub fn is_plain(name: &Path) -> bool {
 }
 
 impl Beneath {
-    /// Opens a directory. Its own path may lead through links.
+    /// Opens a directory. Its own path may contain symbolic links.
     ///
     /// # Errors
-    /// When it is no directory, or cannot be opened.
+    /// The path is not a directory, or cannot be opened.
     pub fn at(directory: &Path) -> io::Result<Self> {
         let root = fs::open(directory, WAY.difference(OFlags::NOFOLLOW), Mode::empty())?;
         Ok(Self { root })
@@ -53,7 +53,7 @@ impl Beneath {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// When it is not one, its name is not plain or leads through a link, or it cannot be opened.
+    /// The name is not plain or leads through a link, the file is not regular, or it cannot be opened.
     pub fn open(&self, name: &Path) -> io::Result<File> {
         self.open_as(name, OFlags::RDONLY)
     }
@@ -61,40 +61,40 @@ impl Beneath {
     /// Opens a regular file for reading and writing.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// See [`Self::open`].
     pub fn open_to_write(&self, name: &Path) -> io::Result<File> {
         self.open_as(name, OFlags::RDWR)
     }
 
-    /// Makes a new file, for reading and writing, and the directories above it.
+    /// Creates a new file for reading and writing, and the directories above it.
     ///
     /// # Errors
-    /// When it exists, its name is not plain or leads through a link, or it cannot be made.
+    /// The file exists, its name is not plain or leads through a link, or it cannot be created.
     pub fn create_new(&self, name: &Path) -> io::Result<File> {
         let (dir, last) = self.make_parents(name)?;
         let flags = FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         Ok(fs::openat(dir, last, flags, Mode::from_raw_mode(0o666))?.into())
     }
 
-    /// Makes a symbolic link, which is not followed, and the directories above it.
+    /// Creates a symbolic link, and the directories above it. The link is not followed.
     ///
     /// # Errors
-    /// As [`Self::create_new`].
+    /// See [`Self::create_new`].
     pub fn symlink(&self, target: &Path, name: &Path) -> io::Result<()> {
         let (dir, last) = self.make_parents(name)?;
         Ok(fs::symlinkat(target, dir, last)?)
     }
 
-    /// Makes the directories above a name. Returns the lowest one, and the last part of the name.
+    /// Creates the directories above a name. Returns the lowest directory, and the last part of the name.
     ///
     /// # Errors
-    /// When the name is not plain, or leads through a link or a file.
+    /// The name is not plain, or leads through a link or a file.
     pub fn make_parents<'n>(&self, name: &'n Path) -> io::Result<(OwnedFd, &'n OsStr)> {
         let last = plain(name)?.file_name().ok_or_else(not_plain)?;
         let parent = name.parent().unwrap_or(Path::new(""));
         let dir = match self.resolve(parent, WAY) {
             Err(Errno::NOENT) => self.walk(parent, true),
-            // a file, or a link to a directory
+            // the existing object is a file, or a link to a directory
             Err(Errno::NOTDIR) => self.walk(parent, false),
             other => other,
         };
@@ -106,40 +106,40 @@ impl Beneath {
         require(opened.map_err(|error| explain(error.into()))?.into())
     }
 
-    /// Opens what a plain name, or none for the directory itself, leads to.
+    /// Opens the object with a plain name; the directory itself if the name is empty.
     fn resolve(&self, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         if name.as_os_str().is_empty() {
             return rustix::io::fcntl_dupfd_cloexec(&self.root, 0);
         }
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         match fs::openat2(&self.root, name, flags, Mode::empty(), beneath) {
-            // kernels before 5.6 do not have it, and containers may forbid it
+            // kernels before 5.6 do not have `openat2`, and containers may forbid it
             Err(Errno::NOSYS | Errno::PERM) => self.resolve_by_steps(name, flags),
             other => other,
         }
     }
 
-    /// The same, part by part.
+    /// Like [`Self::resolve`], but opens the name part by part.
     fn resolve_by_steps(&self, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let last = name.file_name().ok_or(Errno::INVAL)?;
         let dir = self.walk(name.parent().unwrap_or(Path::new("")), false)?;
         fs::openat(dir, last, flags, Mode::empty())
     }
 
-    /// Opens a directory part by part; `make`: those that are missing are made.
+    /// Opens a directory part by part. With `make`, creates missing directories.
     fn walk(&self, name: &Path, make: bool) -> Result<OwnedFd, Errno> {
         let mut dir = rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?;
         for part in name {
             dir = match fs::openat(&dir, part, WAY, Mode::empty()) {
                 Err(Errno::NOENT) if make => {
                     match fs::mkdirat(&dir, part, Mode::from_raw_mode(0o777)) {
-                        // another thread was faster
+                        // another thread may have created the directory meanwhile
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(error),
                     }
                     fs::openat(&dir, part, WAY, Mode::empty())?
                 }
-                // what the system calls no directory may be a link to one
+                // the system also reports "not a directory" for a symbolic link to a directory
                 Err(Errno::NOTDIR) if is_link(&dir, part) => return Err(Errno::LOOP),
                 other => other?,
             };
@@ -164,7 +164,7 @@ fn plain(name: &Path) -> io::Result<&Path> {
 fn not_plain() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        "its name does not lead down from the directory",
+        "its name is not a plain path below the directory",
     )
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use std::{fs as files, io::Write, os::unix::fs::symlink};
 
-    /// A directory with a file, links out of it and a pipe, and the directory outside.
+    /// Creates a directory with a file, links that lead out of it and a pipe, and a directory outside.
     fn made() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().expect("a directory");
         let (inside, outside) = (dir.path().join("in"), dir.path().join("out"));
@@ -188,7 +188,7 @@ mod tests {
         (dir, inside, outside)
     }
 
-    /// Names that lead out, through links, or are written otherwise than they are resolved.
+    /// Names that lead out of the directory, lead through links, or are not in their resolved form.
     const HOSTILE: [&str; 18] = [
         "",
         ".",
@@ -223,7 +223,7 @@ mod tests {
                 root.resolve_by_steps(name, FILE).expect_err("hostile");
             }
             root.create_new(name).expect_err("hostile");
-            // a last part that is there already is not replaced
+            // an existing last part is not replaced
             root.symlink(Path::new("x"), name).expect_err("hostile");
         }
         root.open(Path::new("pipe"))

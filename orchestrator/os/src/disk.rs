@@ -1,8 +1,9 @@
-//! Writing, syncing and renaming, each at a named failpoint: tests let every one of them fail, fall short or kill the process.
+//! Writes, syncs and renames files, each at a named failpoint. At a failpoint, tests can make the operation fail or write only a part, or kill the
+//! process.
 //!
-//! In programs that are built with the feature `failpoints` of the crate `fail` (tests are), `FAILPOINTS=NAME=ACTION` in the environment injects
-//! faults; `return(enospc)`, `return(eio)`, `return(epipe)`, `return(short:N)` (N bytes, then no space) and `return(kill)` are understood here, with
-//! counts as in `3*off->1*return(enospc)->off`. Elsewhere a failpoint is nothing.
+//! In programs that are built with the feature `failpoints` of the crate `fail`, as tests are, the environment variable `FAILPOINTS=NAME=ACTION`
+//! injects faults. This module accepts `return(enospc)`, `return(eio)`, `return(epipe)`, `return(short:N)` (N bytes, then no space) and
+//! `return(kill)`, with counts as in `3*off->1*return(enospc)->off`. In other programs a failpoint has no effect.
 
 use std::{
     cell::RefCell,
@@ -14,19 +15,20 @@ use std::{
 };
 
 thread_local! {
-    /// Bytes of each file, by device and inode, that this thread has synced; `None` while nobody asks.
+    /// Synced length of each file in bytes, by device and inode, for this thread; `None` unless recording.
     static SYNCED: RefCell<Option<HashMap<(u64, u64), u64>>> = const { RefCell::new(None) };
 }
 
-/// Records from now on what this thread syncs, and forgets what it recorded before: for simulations of a loss of power.
+/// Starts to record this thread's syncs, and clears earlier records. Used to simulate a loss of power.
 pub fn record_syncs() {
     SYNCED.set(Some(HashMap::new()));
 }
 
-/// Bytes of a file that would survive a loss of power now, as far as this thread recorded that: the others were appended without a sync.
+/// Returns how many bytes of a file would survive a loss of power now, according to the recorded syncs; bytes after these were appended without a
+/// sync.
 ///
 /// # Errors
-/// When the file cannot be looked at.
+/// The file cannot be examined.
 pub fn surviving_bytes(path: &Path) -> io::Result<u64> {
     let metadata = fs::metadata(path)?;
     let key = (metadata.dev(), metadata.ino());
@@ -35,7 +37,7 @@ pub fn surviving_bytes(path: &Path) -> io::Result<u64> {
     Ok(synced.unwrap_or(0).min(metadata.len()))
 }
 
-/// Notes that a file was synced, if anybody asks.
+/// Records that a file was synced, if recording is on.
 fn note_synced(file: &File) {
     SYNCED.with_borrow_mut(|synced| {
         if let Some(synced) = synced
@@ -46,19 +48,19 @@ fn note_synced(file: &File) {
     });
 }
 
-/// Reads `FAILPOINTS` once, at the beginning of a program; the guard lives as long as the program.
+/// Reads `FAILPOINTS` once, at the start of a program. The program must keep the returned guard until its end.
 #[must_use]
 pub fn failpoints() -> impl Sized {
     fail::FailScenario::setup()
 }
 
-/// The injected failure of this name.
+/// Returns the I/O error of an injected fault; for `kill`, kills this process.
 fn injected(fault: Option<&str>) -> io::Error {
     match fault {
         Some("enospc") => io::Error::from_raw_os_error(nix::libc::ENOSPC),
         Some("epipe") => io::Error::from_raw_os_error(nix::libc::EPIPE),
         Some("kill") => {
-            // as by `kill -9`: nothing happens after it
+            // as `kill -9` does: no code runs after it
             let _ =
                 nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
             io::Error::from_raw_os_error(nix::libc::EIO)
@@ -67,21 +69,21 @@ fn injected(fault: Option<&str>) -> io::Error {
     }
 }
 
-/// What the failpoint of this name is told to do now; `None` if nothing.
+/// Returns the current fault of the failpoint of this name; `None` if there is none.
 fn fault(point: &str) -> Option<Fault> {
-    // it is not used without the feature
+    // unused without the feature `failpoints`
     let _ = point;
     fail::fail_point!(point, |argument| Some(Fault(argument)));
     None
 }
 
-/// What a failpoint does, in its words.
+/// A fault of a failpoint: the text in `return(...)`.
 struct Fault(Option<String>);
 
-/// Fails if the failpoint says so.
+/// Fails if a fault is set for the failpoint.
 ///
 /// # Errors
-/// The injected one.
+/// The injected error.
 pub fn check(point: &str) -> io::Result<()> {
     fault(point).map_or(Ok(()), |fault| Err(injected(fault.0.as_deref())))
 }
@@ -89,7 +91,7 @@ pub fn check(point: &str) -> io::Result<()> {
 /// Writes all bytes. After an error any number of them may have been written.
 ///
 /// # Errors
-/// When the system refuses, or the failpoint says so.
+/// The system refuses, or the failpoint fails.
 pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
     let Some(fault) = fault(point) else {
         return file.write_all(bytes);
@@ -107,10 +109,10 @@ pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Makes the content of a file survive a loss of power.
+/// Syncs a file's content to disk, so that it survives a loss of power.
 ///
 /// # Errors
-/// When the system refuses, or the failpoint says so.
+/// The system refuses, or the failpoint fails.
 pub fn sync_data(point: &str, file: &File) -> io::Result<()> {
     check(point)?;
     file.sync_data()?;
@@ -118,29 +120,29 @@ pub fn sync_data(point: &str, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the content of a file and its length survive a loss of power.
+/// Syncs a file's content and metadata to disk, so that they survive a loss of power.
 ///
 /// # Errors
-/// When the system refuses.
+/// The system refuses.
 pub fn sync_all(file: &File) -> io::Result<()> {
     file.sync_all()?;
     note_synced(file);
     Ok(())
 }
 
-/// Makes the names in a directory survive a loss of power.
+/// Syncs a directory to disk, so that the names in it survive a loss of power.
 ///
 /// # Errors
-/// When the system refuses, or the failpoint says so.
+/// The system refuses, or the failpoint fails.
 pub fn sync_directory(point: &str, directory: &Path) -> io::Result<()> {
     check(point)?;
     File::open(directory)?.sync_all()
 }
 
-/// Makes everything on the file system of a directory survive a loss of power: one call for any number of files.
+/// Syncs the whole file system of a directory to disk: one call for any number of files.
 ///
 /// # Errors
-/// When the system refuses, or the failpoint says so.
+/// The system refuses, or the failpoint fails.
 pub fn sync_file_system(point: &str, directory: &Path) -> io::Result<()> {
     check(point)?;
     let directory = File::open(directory)?;
@@ -150,7 +152,7 @@ pub fn sync_file_system(point: &str, directory: &Path) -> io::Result<()> {
 /// Renames a file or directory.
 ///
 /// # Errors
-/// When the system refuses, or the failpoint says so.
+/// The system refuses, or the failpoint fails.
 pub fn rename(point: &str, from: &Path, to: &Path) -> io::Result<()> {
     check(point)?;
     fs::rename(from, to)

@@ -1,4 +1,4 @@
-//! What cvc asks of the operating system: files that appear whole, disks, processes, names. No asynchronous runtime.
+//! Operating system services for cvc: atomic files, disks, processes, names. No asynchronous runtime.
 
 pub mod atomic_file;
 pub mod beneath;
@@ -10,7 +10,7 @@ pub mod regular;
 pub mod space;
 pub mod tree;
 
-/// Name of this machine; `None` if it has none that is text.
+/// Returns the name of this machine; `None` if the system has no name, or a name that is not UTF-8.
 pub fn host_name() -> Option<String> {
     nix::unistd::gethostname()
         .ok()

@@ -1,5 +1,5 @@
-//! Who measures on this machine: each cvc that has an attempt under way says so by a lock on a directory, which the others see. Nobody is kept
-//! from measuring, and the lock goes with its process.
+//! Shows which processes measure on this machine. Each cvc process with a running attempt holds a lock on a directory, which other processes can see.
+//! The lock prevents nothing, and ends with its process.
 
 use nix::{
     fcntl::{FcntlArg, OFlag, fcntl, open},
@@ -14,23 +14,23 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// A directory that every machine has for itself and every user can read: no file need be made, which others could have made before.
+/// A directory that exists on every machine and is readable for every user. No file has to be created, so no other user can have created it before.
 const DIRECTORY: &str = "/run";
-/// Names another directory, for tests that measure beside others on purpose.
+/// Environment variable that names another directory, for tests that measure concurrently on purpose.
 const OTHER_DIRECTORY: &str = "CVC_MEASURING_DIR";
 
-/// The lock of this process, as long as anything of it measures.
+/// The lock of this process, while any part of the process measures.
 static OWN: Mutex<Weak<Measuring>> = Mutex::new(Weak::new());
 
-/// Says that this process measures, until it is dropped.
+/// Shows, until it is dropped, that this process measures.
 #[derive(Debug)]
 pub struct Measuring {
     lock: OwnedFd,
 }
 
 impl Measuring {
-    /// Begins to say so. All of one process count as one: they are of one campaign. `None` if the system has no such lock, so that nothing is
-    /// known of others.
+    /// Takes the lock. All values of one process share the lock, because they belong to one campaign. Returns `None` if the system does not support
+    /// the lock; this process then cannot detect others.
     pub fn begin() -> Option<Arc<Self>> {
         let mut own = OWN.lock();
         if let Some(measuring) = own.upgrade() {
@@ -47,13 +47,13 @@ impl Measuring {
         Ok(Self { lock })
     }
 
-    /// Whether another process measures now, whoever's it is.
+    /// Returns whether another process, of any user, measures now.
     pub fn has_others(&self) -> bool {
         has_lock(&self.lock)
     }
 }
 
-/// Whether any process measures on this machine now, except this one.
+/// Returns whether any other process measures on this machine now.
 pub fn others_measure() -> bool {
     let own = OWN.lock().upgrade();
     own.map_or_else(
@@ -74,14 +74,14 @@ fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Whether somebody else has a lock there.
+/// Returns whether another process holds a lock on the directory.
 fn has_lock(directory: impl AsFd) -> bool {
     let mut found = whole(libc::F_WRLCK);
     fcntl(directory, FcntlArg::F_OFD_GETLK(&mut found)).is_ok()
         && libc::c_int::from(found.l_type) != libc::F_UNLCK
 }
 
-/// A lock of the whole.
+/// Returns a lock of this kind on the whole file.
 fn whole(kind: libc::c_int) -> libc::flock {
     let (l_type, l_whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
     libc::flock {
@@ -102,7 +102,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let one = Measuring::begin_at(dir.path()).expect("a lock");
         assert!(!one.has_others());
-        let other = Measuring::begin_at(dir.path()).expect("a lock beside it");
+        let other = Measuring::begin_at(dir.path()).expect("a second lock");
         assert!(one.has_others() && other.has_others());
         assert!(has_lock(open_directory(dir.path()).expect("opens")));
         drop(one);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_one_process_count_as_one() {
+    fn all_locks_of_one_process_count_as_one() {
         let (one, other) = (
             Measuring::begin().expect("a lock"),
             Measuring::begin().expect("the same"),

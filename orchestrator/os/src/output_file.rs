@@ -1,7 +1,7 @@
-//! Writing where a user says: the one way of every output option.
+//! Writing to a path that a user named: the common code of every output option.
 //!
-//! A regular file appears whole ([`atomic_file`](crate::atomic_file)); a symbolic link is followed. What is no regular file (a device, a pipe, a
-//! socket, a descriptor as in `/dev/fd/3` or `/dev/stdout`) is written to as it is: a rename would put a file in its place.
+//! A regular file appears only when it is complete ([`atomic_file`](crate::atomic_file)). Symbolic links are followed. Other objects (a device, a
+//! pipe, a socket, a descriptor such as `/dev/fd/3` or `/dev/stdout`) are written to directly, because a rename would replace them by a file.
 
 use crate::atomic_file::{self, Durability};
 use std::{
@@ -17,27 +17,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Links that are followed at most, as the system does.
+/// Maximum number of symbolic links followed; the kernel's limit is the same.
 const MAX_LINKS: usize = 40;
 
-/// Where an output goes.
+/// Target of an output.
 #[derive(Debug)]
 pub enum Target {
-    /// A regular file of this name, which links lead to; it need not exist. It is replaced by one that is whole.
+    /// A regular file at this path, with links resolved. It need not exist; it is replaced by a complete file.
     File(PathBuf),
-    /// Open for writing: it is there already and stays.
+    /// An existing object, opened for writing, which is not replaced.
     Stream(File),
 }
 
-/// Finds where an output goes, and opens what is no regular file. Opening a pipe waits for its reader.
+/// Finds the target of an output, and opens it unless it is a regular file. Opening a pipe waits for a reader.
 ///
 /// # Errors
-/// When it is a directory, its links lead nowhere or in circles, or it cannot be opened.
+/// The path is a directory, its links are broken or circular, or it cannot be opened.
 pub fn target(path: &Path) -> io::Result<Target> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         let Ok(found) = fs::symlink_metadata(&path) else {
-            // the one who creates it says why that is impossible
+            // creating the file will report why this is impossible
             return Ok(Target::File(path));
         };
         let kind = found.file_type();
@@ -60,13 +60,13 @@ pub fn target(path: &Path) -> io::Result<Target> {
     Err(io::Error::from_raw_os_error(nix::libc::ELOOP))
 }
 
-/// The directory of a file if it is one of `/proc`, whose links lead to open files, which need no name.
+/// Returns the directory of a path if it is in `/proc`. Links there lead to open files, which may have no name.
 fn process_files(path: &Path) -> Option<PathBuf> {
     let parent = atomic_file::directory(path).canonicalize().ok()?;
     parent.starts_with("/proc").then_some(parent)
 }
 
-/// An open file by its link in `/proc`: the very one if it is ours, so that what both write follows each other.
+/// Opens the file behind a link in `/proc`. If this process has the file open, its descriptor is duplicated, so that all writes share one position.
 fn descriptor(parent: &Path, path: &Path) -> io::Result<File> {
     let own = ["self", "thread-self"].map(|name| Path::new("/proc").join(name).join("fd"));
     let is_own = own
@@ -96,10 +96,10 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes an output.
+/// Writes an output completely.
 ///
 /// # Errors
-/// When it cannot be written; a regular file is then untouched.
+/// The output cannot be written. A regular file is then unchanged.
 pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     match target(path)? {
         Target::File(path) => atomic_file::write(&path, bytes, durability),
@@ -107,10 +107,10 @@ pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()
     }
 }
 
-/// The same with a content that is written piece by piece.
+/// Writes an output piece by piece; see [`write()`].
 ///
 /// # Errors
-/// When it cannot be written, and those of `write`; a regular file is then untouched.
+/// The output cannot be written, or `write` fails. A regular file is then unchanged.
 pub fn write_by(
     path: &Path,
     durability: Durability,
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(text, "content");
         assert!(kind("socket").is_socket());
 
-        // a descriptor of a file that has no name any more: nothing else reaches it
+        // a descriptor of an unnamed file, which no other process can open
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(b"before ").expect("written");
         let number = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -171,7 +171,7 @@ mod tests {
         file.read_to_string(&mut text).expect("text");
         assert_eq!(text, "before contentcontent");
 
-        // only root makes devices
+        // only root can create devices
         let null = nix::sys::stat::makedev(1, 3);
         if mknod(&at("device"), SFlag::S_IFCHR, Mode::S_IRWXU, null).is_ok()
             && OpenOptions::new().write(true).open(at("device")).is_ok()
@@ -188,7 +188,7 @@ mod tests {
         fs::create_dir(at("below")).expect("a directory");
         symlink("below/file", at("one")).expect("a link");
         symlink("one", at("two")).expect("a link");
-        // the first time there is no file yet
+        // at the first time there is no file yet
         for _ in 0..2 {
             written(&at("two")).expect("written");
             assert!(at("two").is_symlink() && at("one").is_symlink());

@@ -1,4 +1,4 @@
-//! Processes as the kernel lists them: which are alive, their parents, their markers. Linux only.
+//! Processes as the kernel lists them: which are alive, their parents and their markers. Linux only.
 
 use nix::{
     sys::signal::{self, SigHandler, Signal},
@@ -11,29 +11,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Lets this program wait for its children: whoever started it may have told the kernel to forget them, and their exit codes, which programs
-/// inherit (`SIGCHLD` ignored). To be called before the first child.
-pub fn heed_children() {
+/// Restores the default handling of `SIGCHLD`, so that this program can wait for its children. A program inherits the handling from its parent. If
+/// the parent ignored the signal, the kernel would discard the children's exit codes. Call this before the first child starts.
+pub fn reset_child_signal() {
     #[expect(
         unsafe_code,
         reason = "the default action is no handler of this program"
     )]
-    // SAFETY: no function of this program is called
-    let heeded = unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) };
-    // it fails for signals that do not exist
-    debug_assert!(heeded.is_ok());
+    // SAFETY: the default action calls no function of this program
+    let previous = unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) };
+    // the call fails only for signal numbers that do not exist
+    debug_assert!(previous.is_ok());
 }
 
-/// A process, distinguished from a later one with the same number.
+/// A process, distinguishable from a later process with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProcessId {
-    /// Its number.
+    /// Number of the process.
     pub pid: u32,
     /// Its start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_ticks: u64,
 }
 
-/// The fields of `/proc/PID/stat` behind the program's name, which may itself hold blanks and parentheses.
+/// Returns the fields of `/proc/PID/stat` after the program's name, which may itself contain blanks and parentheses.
 fn stat_fields(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -41,7 +41,7 @@ fn stat_fields(pid: u32) -> Option<Vec<String>> {
 }
 
 impl ProcessId {
-    /// The process with this number, if there is one that is not a zombie.
+    /// Returns the process with this number; `None` if there is none, or only a zombie.
     pub fn of(pid: u32) -> Option<Self> {
         let fields = stat_fields(pid)?;
         if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
@@ -53,34 +53,35 @@ impl ProcessId {
         })
     }
 
-    /// This process.
+    /// Returns this process.
     ///
     /// # Errors
-    /// When `/proc` does not list it, or belongs to another PID namespace, so that its numbers mean other processes.
+    /// `/proc` does not list this process, or belongs to another PID namespace, so that its numbers mean other processes.
     pub fn own() -> io::Result<Self> {
         let me = std::process::id();
         check_self(Path::new("/proc"), me)?;
         Self::of(me).ok_or_else(|| io::Error::other("/proc does not list this process"))
     }
 
-    /// Whether this very process still exists.
+    /// Returns whether this process, and not a later one with its number, still exists.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
 }
 
-/// Refuses a `/proc` of another PID namespace, in which numbers of processes mean others. Where there is none, nothing is mistaken.
+/// Refuses a `/proc` of another PID namespace, in which process numbers mean other processes. A missing `/proc` is not an error, because no numbers
+/// can be confused.
 ///
 /// # Errors
-/// When `/proc` is another namespace's.
-pub fn refuse_anothers_proc() -> io::Result<()> {
+/// `/proc` belongs to another namespace.
+pub fn refuse_foreign_proc() -> io::Result<()> {
     match check_self(Path::new("/proc"), std::process::id()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         checked => checked,
     }
 }
 
-/// Checks that a process sees itself in `/proc` by the number that it has.
+/// Checks that `/proc/self` has this process's own number.
 fn check_self(proc: &Path, me: u32) -> io::Result<()> {
     let link = proc.join("self");
     let seen = fs::read_link(&link).map_err(|error| {
@@ -93,13 +94,14 @@ fn check_self(proc: &Path, me: u32) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{} is that of another PID namespace: this process is {me}, and there it is {}",
+        "{} belongs to another PID namespace: this process has the number {me}, but {} there",
         proc.display(),
         seen.display()
     )))
 }
 
-/// Children of this process, zombies included, for which it has not waited. Where the kernel does not list them, all are looked at.
+/// Returns the children of this process for which it has not waited, including zombies. If the kernel does not list children, all processes are
+/// searched.
 pub fn children() -> Vec<u32> {
     let own = std::process::id();
     match fs::read_to_string(format!("/proc/{own}/task/{own}/children")) {
@@ -118,7 +120,8 @@ pub fn children() -> Vec<u32> {
 /// Name of the variable that marks every process of a run.
 pub const MARK: &str = "CVC_RUN";
 
-/// Name of a process's program, without its directory: from its command line, since the kernel's own name for it is cut after 15 bytes.
+/// Returns the name of a process's program, without its directory. The name is taken from the command line, because the kernel truncates its own name
+/// for the process after 15 bytes.
 pub fn program(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let first = line.split(|b| *b == 0).next().unwrap_or_default();
@@ -135,7 +138,7 @@ pub fn program(pid: u32) -> String {
     }
 }
 
-/// The initial environment of a process; empty if it is another user's.
+/// Returns the initial environment of a process; empty if the process belongs to another user.
 pub fn environment(pid: u32) -> BTreeMap<String, String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -145,7 +148,7 @@ pub fn environment(pid: u32) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Parent of every process, zombies included.
+/// Returns the parent of every process, including zombies.
 pub fn parents() -> HashMap<u32, u32> {
     let mut parents = HashMap::new();
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -166,7 +169,7 @@ pub fn parents() -> HashMap<u32, u32> {
     parents
 }
 
-/// All living descendants of a process, the process itself not included.
+/// Returns all living descendants of a process, without the process itself.
 pub fn descendants(root: u32) -> Vec<ProcessId> {
     let parents = parents();
     let mut found = vec![root];
@@ -188,8 +191,8 @@ pub fn descendants(root: u32) -> Vec<ProcessId> {
         .collect()
 }
 
-/// Every process of this user whose initial environment holds `NAME=VALUE` of `marker`: it finds what a lost shepherd left, whatever
-/// process group or session it made for itself.
+/// Returns every process of this user whose initial environment contains `marker`, a text `NAME=VALUE`. This finds what a lost shepherd left, in any
+/// process group or session.
 pub fn marked(marker: &str) -> Vec<ProcessId> {
     let own = std::process::id();
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -212,8 +215,8 @@ pub fn marked(marker: &str) -> Vec<ProcessId> {
         .collect()
 }
 
-/// Every process that DMTCP has restarted and that works in one of these directories, or has a file open there: it has lost its
-/// environment, but not this.
+/// Returns every process that DMTCP has restarted and that has its working directory or an open file in one of these directories. A restarted process
+/// no longer has its initial environment, so [`marked`] does not find it.
 pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
     let own = std::process::id();
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -232,7 +235,7 @@ pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
         .collect()
 }
 
-/// Whether a process has its working directory or an open file in one of these.
+/// Returns whether a process has its working directory or an open file in one of these directories.
 fn uses(pid: u32, directories: &[&Path]) -> bool {
     let inside = |link: &Path| {
         fs::read_link(link).is_ok_and(|target| directories.iter().any(|d| target.starts_with(d)))
@@ -250,7 +253,7 @@ fn has_marker(environ: &Path, marker: &str) -> bool {
     })
 }
 
-/// Prefixes that MPI libraries give their segments in `/dev/shm`.
+/// Prefixes of the files in `/dev/shm` that MPI libraries create.
 const SEGMENTS: [&str; 4] = [
     "mpich_shm_",
     "vader_segment.",
@@ -258,12 +261,12 @@ const SEGMENTS: [&str; 4] = [
     "ucx_shm_posix_",
 ];
 
-/// Shared-memory files of MPI libraries that these processes have mapped. A killed rank leaves its own behind, so look them up before the
-/// end and remove them after it.
+/// Returns the shared-memory files of MPI libraries that these processes have mapped. A killed rank leaves its files behind: call this before the
+/// processes are ended, and remove the files afterwards.
 pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for process in processes {
-        // one that has ended meanwhile maps nothing
+        // a process that has ended meanwhile has nothing mapped
         let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap_or_default();
         for path in maps
             .lines()
@@ -283,25 +286,25 @@ pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
     found
 }
 
-/// Removes what [`shared_memory`] found. Missing files are not an error.
+/// Removes the files that [`shared_memory`] returned. A missing file is not an error.
 pub fn remove_files(files: &[PathBuf]) {
     for file in files {
-        // a file that another user owns now stays: it is not ours
+        // a file of that name may belong to another user by now: then it stays
         let _ = fs::remove_file(file);
     }
 }
 
-/// Kills processes. Those that are gone are not an error.
+/// Kills these processes. A process that has already ended is not an error.
 pub fn kill_all(processes: &[ProcessId]) {
     for process in processes.iter().filter(|p| p.is_alive()) {
         signal(process.pid, Signal::SIGKILL);
     }
 }
 
-/// Sends a signal to one process; one that is gone is not an error.
+/// Sends a signal to one process. A process that has already ended is not an error.
 pub fn signal(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
-        // the process may have ended meanwhile: nothing to do then
+        // the process may have ended meanwhile
         let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
     }
 }

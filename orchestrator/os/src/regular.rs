@@ -1,4 +1,5 @@
-//! Opens files that others may have made. Only regular files are opened: a link leads elsewhere, a pipe is waited for, a device has no end.
+//! Opens files that others may have created. Only regular files are opened: a link could lead to another file, opening a pipe could wait forever, and
+//! a device may have no end.
 
 use nix::libc::{ELOOP, ENXIO, O_NOFOLLOW, O_NONBLOCK};
 use std::{
@@ -14,15 +15,15 @@ pub const MAX_BYTES: u64 = 1 << 30;
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// When it cannot be opened, or is a link, a pipe, a device, a socket or a directory.
+/// The file cannot be opened, or is a link, a pipe, a device, a socket or a directory.
 pub fn open(path: &Path) -> io::Result<File> {
     open_with(File::options().read(true), path)
 }
 
-/// Opens a regular file that the user named, for reading: links lead to it, but nothing is waited for.
+/// Opens a regular file that the user named, for reading. Symbolic links are followed, but opening never waits for another process.
 ///
 /// # Errors
-/// As [`open`], except for links.
+/// See [`open`], except for links.
 pub fn open_named(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let opened = options.read(true).custom_flags(O_NONBLOCK).open(path);
@@ -32,7 +33,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 /// Opens a regular file with these options.
 ///
 /// # Errors
-/// As [`open`].
+/// See [`open`].
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options
         .custom_flags(O_NOFOLLOW | O_NONBLOCK)
@@ -44,21 +45,21 @@ pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most [`MAX_BYTES`].
 ///
 /// # Errors
-/// As [`open`], and when it is longer or cannot be read.
+/// See [`open`]; or the file is too long, or cannot be read.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_all(open(path)?)
 }
 
-/// The same as text.
+/// Reads a regular file of at most [`MAX_BYTES`] as text.
 ///
 /// # Errors
-/// As [`read`], and when it is not UTF-8.
+/// See [`read`]; or the content is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Whether something that is not a regular file has this path. [`open`] then says what it is.
+/// Returns whether the path refers to an object other than a regular file. The error of [`open`] then says which kind of object it is.
 pub fn is_other(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
 }
@@ -66,15 +67,15 @@ pub fn is_other(path: &Path) -> bool {
 /// Reads a file to its end, up to [`MAX_BYTES`].
 ///
 /// # Errors
-/// When it is longer or cannot be read.
+/// The file is longer or cannot be read.
 pub fn read_all(file: File) -> io::Result<Vec<u8>> {
     read_up_to(file, MAX_BYTES)
 }
 
-/// Reads a file to its end, up to a number of bytes.
+/// Reads a file to its end, up to `max_bytes` bytes.
 ///
 /// # Errors
-/// When it is longer or cannot be read.
+/// The file is longer or cannot be read.
 pub fn read_up_to(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
@@ -87,16 +88,16 @@ pub fn read_up_to(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Says what the system's error means for a file that was to be regular.
+/// Converts the system's error about a file that had to be regular into a clearer one.
 pub(crate) fn explain(error: io::Error) -> io::Error {
     match error.raw_os_error() {
-        Some(ELOOP) => other_than_file("a symbolic link, or behind one"),
+        Some(ELOOP) => other_than_file("a symbolic link, or reached through one"),
         Some(ENXIO) => other_than_file("a socket, a pipe or a device"),
         _ => error,
     }
 }
 
-/// Refuses what is not a regular file.
+/// Returns the file if it is regular, otherwise an error.
 pub(crate) fn require(file: File) -> io::Result<File> {
     let kind = file.metadata()?.file_type();
     if kind.is_file() {
@@ -149,7 +150,7 @@ mod tests {
             assert!(error.contains(what), "{name}: {error}");
             assert!(is_other(&at(name)), "{name}");
         }
-        // a pipe that is opened for writing, too
+        // also a pipe that is opened for writing
         open_with(File::options().read(true).append(true), &at("pipe")).expect_err("a pipe");
         let error = read(Path::new("/dev/zero"))
             .expect_err("no end")

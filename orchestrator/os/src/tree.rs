@@ -1,4 +1,4 @@
-//! Removing directories that programs made.
+//! Removes and exchanges directories.
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
@@ -9,24 +9,24 @@ use std::{
     time::Duration,
 };
 
-/// Rights of its owner that a directory needs so that what is below it can be removed.
+/// Permissions that the owner of a directory needs to remove its files.
 const OWNER_RWX: u32 = 0o700;
-/// Number of times that a directory is removed in which something still appears.
+/// Maximum number of attempts to remove a directory in which a program still creates files.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Removes a directory with all below it, also where a program took the rights away from a directory below, and where one that is just ending
-/// still writes into it.
+/// Removes a directory with everything in it, even if a program removed permissions of a subdirectory, or an ending program still creates files in
+/// it.
 ///
 /// # Errors
-/// When it is not there, or cannot be removed.
+/// The directory does not exist, or cannot be removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     for _ in 1..ATTEMPTS {
         match fs::remove_dir_all(path) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 std::thread::sleep(PAUSE)
             }
-            // what belongs to others stays closed, and is the error of the next attempt
+            // directories of other users stay unreadable, which is the error of the next attempt
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open_up(path),
             other => return other,
         }
@@ -34,17 +34,17 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-/// Exchanges two directories in one step, so that whoever looks finds one or the other. NFS cannot.
+/// Exchanges two directories atomically, so that readers find either the one or the other at a path. Not possible on NFS.
 ///
 /// # Errors
-/// When one is not there, or the file system cannot do it.
+/// One of the directories does not exist, or the file system cannot exchange them.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    // `nix` has it for the GNU C library alone
+    // `nix` provides this call only for the GNU C library
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?;
     Ok(())
 }
 
-/// Gives the owner of a directory and of those below it all rights.
+/// Gives the owner of a directory and of its subdirectories all permissions.
 fn open_up(path: &Path) {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return;
@@ -78,15 +78,15 @@ mod tests {
     #[test]
     fn directories_without_rights_are_opened_and_removed_and_nothing_else_is_touched() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (tree, beside) = (dir.path().join("tree"), dir.path().join("beside"));
+        let (tree, outside) = (dir.path().join("tree"), dir.path().join("outside"));
         fs::create_dir_all(tree.join("closed/below")).expect("directories");
-        fs::create_dir(&beside).expect("a directory");
+        fs::create_dir(&outside).expect("a directory");
         fs::write(tree.join("closed/below/file"), "x").expect("a file");
-        symlink(&beside, tree.join("link")).expect("a link");
+        symlink(&outside, tree.join("link")).expect("a link");
         for (path, mode) in [
             (tree.join("closed/below/file"), 0o400),
             (tree.join("closed/below"), 0o000),
-            (beside.clone(), 0o500),
+            (outside.clone(), 0o500),
         ] {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions");
         }
@@ -97,14 +97,14 @@ mod tests {
             (
                 mode(&tree.join("closed")),
                 mode(&tree.join("closed/below")),
-                mode(&beside)
+                mode(&outside)
             ),
             (0o755, 0o700, 0o500)
         );
         fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o000))
             .expect("permissions");
         remove_tree(&tree).expect("removes");
-        assert!(!tree.exists() && beside.exists());
+        assert!(!tree.exists() && outside.exists());
         assert_eq!(
             remove_tree(&tree).expect_err("nothing is there").kind(),
             io::ErrorKind::NotFound

@@ -1,4 +1,4 @@
-//! Papers: their tables recomputed, and compared with what a campaign measures.
+//! Papers: their tables recomputed, and compared with the measurements of campaigns.
 
 pub mod paper;
 pub mod rerun;

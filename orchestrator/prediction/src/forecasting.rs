@@ -1,4 +1,4 @@
-//! Everything that is said of a question, put together.
+//! Forecasts for a question, assembled from all subjects.
 
 use crate::{
     predict::{
@@ -11,12 +11,12 @@ use cvc_core::quantity::Quantity;
 use std::collections::HashMap;
 
 impl Predictor<'_> {
-    /// Answers a question.
+    /// Returns the forecasts for a question.
     pub fn forecast(&self, question: &Question) -> Forecasts {
         self.forecast_within(question, &ScheduleBudget::default())
     }
 
-    /// The same, with schedules for a budget.
+    /// Returns the forecasts for a question, with schedules for a budget.
     pub fn forecast_within(&self, question: &Question, budget: &ScheduleBudget) -> Forecasts {
         let mut forecasts = Forecasts {
             question: question.clone(),
@@ -39,7 +39,7 @@ impl Predictor<'_> {
         if let (Forecast::Predicted(alone), None) = (alone, budget.app_s) {
             forecasts.add(Quantity::App, None, Answered::of(alone));
         }
-        forecasts.beside_observed(
+        forecasts.add_observed(
             &self
                 .training
                 .items()
@@ -47,7 +47,7 @@ impl Predictor<'_> {
                 .filter(|o| question.is_of(o))
                 .collect::<Vec<_>>(),
         );
-        // in the order of the observations, so that the same runs read the same
+        // sort by the order of the observations, so that the same runs are listed in the same order
         let place: HashMap<&str, usize> = self
             .training
             .items()
@@ -75,12 +75,9 @@ impl Predictor<'_> {
 impl Forecasts {
     /// Adds schedules for a budget, or the reason why there are none. `alone` is the time of the program without checkpoints.
     fn schedule(&mut self, alone: &Forecast, budget: &ScheduleBudget) {
-        let nodes = self.question.setting.mapping.nodes().max(1);
-        let of_nodes = budget.mtbf_node_s.map(|node_s| node_s / f64::from(nodes));
-        let budget = &ScheduleBudget {
-            mtbf_s: budget.mtbf_s.or(of_nodes),
-            ..*budget
-        };
+        let mut budget = budget.on_nodes(self.question.setting.mapping.nodes());
+        budget.restart_s = budget.restart_s.or(self.restart_s());
+        let budget = &budget;
         let app_s = budget
             .app_s
             .map_or_else(|| alone.estimate().map(|of| of.value), Ok);
@@ -98,15 +95,21 @@ impl Forecasts {
         }
     }
 
-    /// Adds the observations at the very setting beside the predictions, as a type of their own.
-    fn beside_observed(&mut self, observed: &[&Observation]) {
+    /// Returns the predicted seconds of a restart; `None` if no run was restarted.
+    pub fn restart_s(&self) -> Option<f64> {
+        let restart = self.first(Quantity::RestartLatency)?;
+        Some(restart.estimate.value)
+    }
+
+    /// Adds the observations at exactly this setting to the predictions, as a separate type.
+    fn add_observed(&mut self, observed: &[&Observation]) {
         let mixed =
             |quantity: Quantity| self.lines.iter().filter(|l| l.quantity == quantity).count() > 1;
         let values: Vec<Option<f64>> = self
             .lines
             .iter()
             .map(|line| {
-                // a mean over ranks with different nodes belongs to none of the lines
+                // a mean over ranks on different nodes does not correspond to a single line
                 let values: Vec<f64> = observed
                     .iter()
                     .filter_map(|o| o.value(line.quantity))

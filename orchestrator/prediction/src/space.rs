@@ -1,15 +1,17 @@
-//! The space that a checkpoint by DMTCP needs at each point of a plan, before it is taken. Files that programs write themselves are in the
-//! outputs that their descriptors declare.
+//! The space that a checkpoint needs at each point of a plan, before it is taken. A checkpoint that the program writes itself needs the size that
+//! runs of the point stored, else the prediction from the campaign's other points, else the bytes that the program's descriptor declares. The outputs
+//! of a run need at least this space.
 //!
-//! It is an upper end, because a disk that is full in the middle of a campaign costs more than one that is half empty. Of each point, the first
-//! of these that there is:
+//! It is an upper bound, because a disk that gets full in the middle of a campaign costs more than one that is half empty. The first available
+//! source is used for each point:
 //!
-//! 1. what its own runs stored: the most of them, and a twentieth;
-//! 2. the upper end of the interval that the models of [`crate::predict`] give for all files, fitted on the campaign's other points;
-//! 3. the same, fitted on a table that cvc carries (the NAS benchmarks under DMTCP 4.2.0, as its column `dmtcp` says), and a tenth. Of a program whose data no model knows, the
-//!    data that its descriptor declares take their place; without any, only the rest is counted, and [`CheckpointSpace::is_whole`] is false.
+//! 1. the maximum that runs of the point stored, plus 5 %;
+//! 2. the upper end of the interval for all files from the models of [`crate::predict`], fitted to the campaign's other points;
+//! 3. the upper end of the interval from models fitted to a table built into cvc (the NAS benchmarks under DMTCP 4.2.0, as in its column `dmtcp`),
+//!    plus 10 %. For a program whose data no model predicts, the data that its descriptor declares are used. Without declared data, only the rest
+//!    is counted, and [`CheckpointSpace::is_whole`] is false.
 //!
-//! Where no run tells how well a program's data are compressed, they count as they are.
+//! If no run shows how well a program's data are compressed, they count uncompressed.
 
 use crate::predict::{
     self, Calibration, Forecasts, Observation, Predictor, Question, RunSetting, mpi_kind_of_name,
@@ -18,7 +20,7 @@ use camino::Utf8Path;
 use cvc_core::campaign::{MpiFamily, Spec};
 use cvc_core::ids::PointId;
 use cvc_core::plan::Plan;
-use cvc_core::point::{Compression, PlannedPoint, Point};
+use cvc_core::point::{CheckpointerKind, Compression, PlannedPoint, Point};
 use cvc_core::quantity::Quantity;
 use cvc_core::record::names;
 use cvc_core::units::MIB;
@@ -26,27 +28,29 @@ use cvc_index::{FILE, Index};
 use cvc_model::{Estimate, MpiKind};
 use std::{collections::HashMap, fs};
 
-/// Part that is added to what own runs stored: checkpoints of one point differ by less.
+/// Factor for sizes stored by runs of the point: checkpoints of one point differ by less.
 const OF_OWN_RUNS: f64 = 1.05;
-/// Part that is added where other programs' runs stand in for own ones: their libraries and small areas differ.
+/// Factor for sizes from other programs' runs, whose libraries and small areas differ.
 const OF_OTHER_PROGRAMS: f64 = 1.1;
-/// Part that is added to a number without an interval, and to one of several nodes that follows from runs on one.
+/// Factor for a number without an interval, and for a number on several nodes that follows from runs on one.
 const WITHOUT_INTERVAL: f64 = 1.3;
-/// Data of each process beyond its share of those that a descriptor declares: copies of what all of them need, and edges, MiB.
+/// Data of each process in addition to its share of the declared data, MiB: copies of common data, and edges.
 const OWN_MIB: f64 = 2.0;
 
-/// One checkpoint of each NAS benchmark, with its zones.
+/// A table with one checkpoint of each NAS benchmark, by zone.
 const TABLE: &str = include_str!("../../../experiments/nas-sizes.csv");
 
-/// What a space is based on.
+/// Source of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpaceBasis {
-    /// Runs of the very point.
+    /// Runs of the point.
     OwnRuns,
-    /// Models fitted on other points of the campaign.
+    /// Models fitted to other points of the campaign.
     Campaign,
-    /// Models fitted on the table that cvc carries.
+    /// Models fitted to the table built into cvc.
     Table,
+    /// The bytes of a program's own checkpoints that the descriptor declares.
+    Declared,
 }
 
 /// The space that one checkpoint of a point needs.
@@ -54,31 +58,30 @@ pub enum SpaceBasis {
 pub struct CheckpointSpace {
     /// Bytes of all files.
     pub bytes: u64,
-    /// What this is based on.
+    /// Source of the number.
     pub basis: SpaceBasis,
-    /// Whether the data of the program are in it; otherwise nothing is known of them.
+    /// Whether the program's data are included; otherwise their size is unknown.
     pub is_whole: bool,
 }
 
-/// MiB of a checkpoint of a point, and whether the data of the program are in them.
+/// Returns the MiB of a checkpoint of a point, and whether the program's data are included.
 type Answer = fn(&Spec, &Point, &Predictor<'_>) -> Option<(f64, bool)>;
 
-/// Returns the space of a checkpoint of each point that takes one. `campaign` is the directory of the campaign, which need not exist; what
-/// cannot be read of it counts as not observed.
+/// Returns the space of a checkpoint for each point that takes checkpoints. `campaign` is the campaign's directory, which need not exist;
+/// unreadable parts of it count as not observed.
 pub fn of_plan(spec: &Spec, plan: &Plan, campaign: &Utf8Path) -> HashMap<PointId, CheckpointSpace> {
     let points = plan.points.iter().cloned();
     of_points(
         spec,
         points
-            .filter(|p| p.point.checkpointer.is_driven())
+            .filter(|p| p.point.checkpointer.takes_checkpoints())
             .collect(),
         campaign,
         |_| true,
     )
 }
 
-/// Returns the memory that all processes of each point need together: what an image of them without compression would hold, whether one is taken or
-/// not.
+/// Returns the memory of all processes of each point together: the size of their images without compression, even if the point takes no checkpoint.
 pub fn memory_of_plan(
     spec: &Spec,
     plan: &Plan,
@@ -87,6 +90,8 @@ pub fn memory_of_plan(
     let uncompressed = |planned: &PlannedPoint| PlannedPoint {
         point: Point {
             compression: Compression::None,
+            // the size of a checkpoint that the program writes itself says nothing about its memory
+            checkpointer: CheckpointerKind::None,
             ..planned.point.clone()
         },
         ..planned.clone()
@@ -106,7 +111,7 @@ pub fn memory_of_plan(
     )
 }
 
-/// The space of a checkpoint of each point; `counts` says of which points what their own runs stored is the answer.
+/// Returns the space of a checkpoint of each point. `counts` returns whether the sizes that the runs of a point stored are used for this point.
 fn of_points(
     spec: &Spec,
     points: Vec<PlannedPoint>,
@@ -116,7 +121,19 @@ fn of_points(
     if points.is_empty() {
         return HashMap::new();
     }
-    let (own, observed) = observed(campaign);
+    let (own, mut observed) = observed(campaign);
+    for RunSetting {
+        app,
+        class,
+        mapping,
+        size,
+        ..
+    } in observed.iter_mut().map(|o| &mut o.setting)
+    {
+        if let Some(of) = spec.apps.get(app) {
+            *size = of.descriptor.problem_size(class, mapping.processes());
+        }
+    }
     let mut spaces: HashMap<PointId, CheckpointSpace> = HashMap::new();
     for planned in &points {
         if let Some(most) = own.get(planned.id.as_str()).filter(|_| counts(&planned.id)) {
@@ -132,12 +149,12 @@ fn of_points(
         }
     }
     let table = predict::parse(Utf8Path::new("nas-sizes.csv"), TABLE).unwrap_or_default();
-    // nobody knows which of the environments of earlier runs the next ones have: the largest answer of all counts
+    // runs of earlier environments may differ from the next ones, so the largest number over all environments is used
     let observed = predict::by_environment(observed)
         .into_iter()
         .map(|group| -> (_, _, Answer) { (group, SpaceBasis::Campaign, from_campaign) });
     let sources = observed.chain([(table, SpaceBasis::Table, from_table as Answer)]);
-    // without any, only sizes of earlier versions of DMTCP would be left
+    // an empty source is skipped, because only sizes of earlier versions of DMTCP would remain
     for (observations, basis, answer) in
         sources.filter(|(observations, ..)| !observations.is_empty())
     {
@@ -145,8 +162,8 @@ fn of_points(
             observations,
             |_| true,
             |training, _| {
-                // the upper ends of many parts, each widened for any program, would add up to far more than is stored: runs of other programs
-                // have a margin of their own
+                // adding up the widened upper ends of many parts would give far more than is stored, so intervals from the table are not widened; a
+                // factor replaces the widening
                 let widened = if basis == SpaceBasis::Table {
                     Calibration::default()
                 } else {
@@ -156,7 +173,7 @@ fn of_points(
                     return;
                 };
                 for planned in &points {
-                    // of one basis the largest
+                    // the largest number of those with the same source is used
                     if spaces
                         .get(&planned.id)
                         .is_some_and(|known| known.basis != basis)
@@ -164,6 +181,13 @@ fn of_points(
                         continue;
                     }
                     if let Some((mib, is_whole)) = answer(spec, &planned.point, &predictor) {
+                        let is_declared = basis == SpaceBasis::Table
+                            && planned.point.checkpointer.has_own_files();
+                        let basis = if is_declared {
+                            SpaceBasis::Declared
+                        } else {
+                            basis
+                        };
                         let space = CheckpointSpace {
                             bytes: (mib * MIB).ceil() as u64,
                             basis,
@@ -179,7 +203,7 @@ fn of_points(
     spaces
 }
 
-/// The most that runs of each point stored, bytes, and what was observed at all points.
+/// Returns the maximum bytes that runs of each point stored, and the observations at all points.
 fn observed(campaign: &Utf8Path) -> (HashMap<String, f64>, Vec<Observation>) {
     let Some(index) = index(campaign) else {
         return (HashMap::new(), Vec::new());
@@ -199,7 +223,8 @@ fn observed(campaign: &Utf8Path) -> (HashMap<String, f64>, Vec<Observation>) {
     )
 }
 
-/// The index of a campaign: the one of its last report if nothing was run since.
+/// Returns the index of a campaign: the stored one if it is newer than the journal, otherwise an index in a temporary file. Returns `None` if there
+/// is no journal, or if the index cannot be made.
 fn index(campaign: &Utf8Path) -> Option<Index> {
     let changed = |file: &str| {
         fs::metadata(campaign.join(file))
@@ -211,28 +236,27 @@ fn index(campaign: &Utf8Path) -> Option<Index> {
     is_new
         .then(|| Index::open(campaign).ok())
         .flatten()
-        .or_else(|| Index::apart(campaign).ok())
+        .or_else(|| Index::in_temporary_file(campaign).ok())
 }
 
-/// The question whose answer is the checkpoint of a point.
+/// Returns the question for the checkpoint of a point; `None` if the site does not define the point's MPI library.
 fn question(spec: &Spec, point: &Point, compression: Compression) -> Option<Question> {
     let library = spec.sites.get(&point.site)?.mpi.get(&point.mpi)?;
     let of_family = match library.family {
         MpiFamily::OpenMpi => MpiKind::OpenMpi,
-        // the larger of the two
+        // the kind with the larger sizes
         MpiFamily::Mpich => MpiKind::Nemesis,
     };
     let mpi = mpi_kind_of_name(&point.mpi)
         .filter(|kind| (*kind == MpiKind::OpenMpi) == (of_family == MpiKind::OpenMpi))
         .unwrap_or(of_family);
+    let descriptor = spec.apps.get(&point.app).map(|app| &app.descriptor);
     let setting = RunSetting {
         compression,
+        size: descriptor.and_then(|d| d.problem_size(&point.class, point.processes())),
         ..RunSetting::of_point(point, mpi)
     };
-    let collective = spec
-        .apps
-        .get(&point.app)
-        .is_some_and(|app| app.descriptor.io.collective);
+    let collective = descriptor.is_some_and(|d| d.io.collective);
     Some(Question {
         setting,
         collective,
@@ -240,8 +264,11 @@ fn question(spec: &Spec, point: &Point, compression: Compression) -> Option<Ques
     })
 }
 
-/// MiB that the campaign's other points predict, with compression as it was observed or without any.
+/// Returns the MiB predicted from the campaign's other points, with the observed compression or else without compression.
 fn from_campaign(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(f64, bool)> {
+    if point.checkpointer.has_own_files() {
+        return own(spec, point, predictor);
+    }
     [point.compression, Compression::None]
         .into_iter()
         .find_map(|compression| {
@@ -250,21 +277,30 @@ fn from_campaign(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Optio
         })
 }
 
-/// MiB by runs of the NAS benchmarks, and whether the data of the program are in them.
+/// Returns the MiB of a checkpoint that the program writes itself.
+fn own(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(f64, bool)> {
+    let forecasts = predictor.forecast(&question(spec, point, Compression::None)?);
+    let estimate = forecasts.first(Quantity::Application)?.estimate;
+    let most = estimate.interval.map_or(estimate.value, |of| of.high);
+    Some((most * OF_OWN_RUNS, true))
+}
+
+/// Returns the MiB predicted from runs of the NAS benchmarks, and whether the program's data are included.
 fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(f64, bool)> {
-    let workload = spec
-        .apps
-        .get(&point.app)
-        .and_then(|app| app.descriptor.workloads.get(&point.class));
+    if point.checkpointer.has_own_files() {
+        return own(spec, point, predictor);
+    }
+    let app = spec.apps.get(&point.app);
+    let workload = app.and_then(|app| app.descriptor.workload(&point.class).ok());
     let declared = workload.and_then(|w| w.data_mib);
     let mut question = question(spec, point, Compression::None)?;
-    // libraries are told apart by their kind; those of the newer MPICH are not in the table
+    // libraries are distinguished by their kind; the table has no runs with newer versions of MPICH
     if question.setting.mpi == MpiKind::Mpich {
         question.setting.mpi = MpiKind::Nemesis;
     }
     let forecasts = predictor.forecast(&question);
     if let Some(stored) = forecasts.first(Quantity::Stored) {
-        // the runs were on one node
+        // the runs of the table were on one node
         let over_nodes = if question.setting.mapping.nodes() > 1 {
             WITHOUT_INTERVAL
         } else {
@@ -283,7 +319,7 @@ fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(
     ))
 }
 
-/// Everything but the application's data, MiB.
+/// Returns the MiB of everything except the application's data.
 fn without_data(question: &Question, forecasts: &Forecasts) -> Option<f64> {
     let first = |quantity| forecasts.first(quantity).map(|p| upper_end(p.estimate));
     let of_rank = first(Quantity::Lb)? + first(Quantity::Headers)?;

@@ -1,8 +1,8 @@
-//! The shepherd: one small process over everything that a run starts.
+//! The shepherd: one small process that supervises every process of a run.
 //!
-//! MPI launchers put ranks into process groups of their own, coordinators turn into daemons, and programs under DMTCP ignore SIGTERM. The
-//! shepherd makes itself the subreaper of all of them, so that none can leave its tree, and when the run is over, its time is up or its
-//! controller is gone, it ends the whole tree. It writes the result to a file.
+//! MPI launchers put ranks into separate process groups, coordinators become daemons, and programs under DMTCP ignore SIGTERM. The shepherd makes
+//! itself the subreaper of all of them, so that no process can leave its tree. When the run is over, its time limit has passed or its controller has
+//! disappeared, the shepherd ends the whole tree and writes the result to a file.
 
 use cvc_os::atomic_file::{self, Durability};
 use cvc_os::proc::{self, ProcessId};
@@ -35,79 +35,84 @@ use std::{
 
 /// Delay between TERM and KILL.
 const TERM_GRACE: Duration = Duration::from_millis(1500);
-/// Maximum time for processes that outlive the main program to end by themselves.
+/// Time limit for processes that outlive the main program to end by themselves; then they are ended.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
-/// Maximum time for everything below the shepherd to be gone.
+/// Time limit for ending all processes below the shepherd.
 const END_LIMIT: Duration = Duration::from_secs(15);
-/// Looks at the children in a row, as long as there are new ones.
+/// Maximum number of times that the children are listed and stopped, which is repeated while new children appear.
 const STOP_ROUNDS: u32 = 64;
-/// Rate at which programs may write their output: it is looked at in time for them.
+/// Assumed maximum rate at which programs write output; the interval between checks of the output size is derived from it.
 const OUTPUT_BYTES_PER_S: f64 = (2u64 << 30) as f64;
-/// Shortest and longest delay between looks at the output.
+/// Minimum and maximum delay between checks of the output.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// What is left of the output when the disk is full, bytes.
+/// Size to which the output is truncated when the disk is full, bytes.
 const SHORT_OUTPUT_BYTES: u64 = 64 << 10;
-/// Bytes of an order that are read at most.
+/// Maximum length of the [`order`] that is read, bytes.
 const ORDER_BYTES: u64 = 64 << 10;
 
-/// What a shepherd must start and supervise.
+/// The process that a shepherd must start and supervise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// The whole environment: nothing is inherited, so that nothing private of the caller's gets into logs.
+    /// The complete environment. No variable is inherited, so that the caller's private data cannot get into logs.
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: PathBuf,
-    /// Directory for temporary files of the run, which only its user may read: made anew before the start, and removed at the end.
+    /// Directory for temporary files of the run, readable only by its user. It is created before the start and removed at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_dir: Option<PathBuf>,
-    /// File for standard output (created).
+    /// File for standard output, which is created.
     pub stdout: PathBuf,
-    /// File for standard error (created).
+    /// File for standard error, which is created.
     pub stderr: PathBuf,
-    /// Written when the program has been started: a [`ProcessId`] of the shepherd.
+    /// File that is written after the program has been started, with the [`ProcessId`] of the shepherd.
     pub pid_file: PathBuf,
-    /// Written at the end: an [`Exit`].
+    /// File that is written at the end, with an [`Exit`].
     pub exit_file: PathBuf,
-    /// Time limit after which the tree is ended, seconds.
+    /// Time limit, seconds; the tree is ended after it.
     pub timeout_s: f64,
-    /// Most that the program may write to standard output and error together, after which the tree is ended, bytes.
+    /// Limit of standard output and standard error together, bytes; a program that exceeds it is ended.
     pub max_output_bytes: u64,
-    /// Whether the end of standard input means that the controller is gone and the run must not go on.
+    /// Whether the run ends when standard input closes, because the controller has then disappeared.
     pub ends_with_controller: bool,
 }
 
-/// How it ended.
+/// How a program ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// Exit code of the program, if it ended by itself.
     pub code: Option<i32>,
-    /// Signal that ended it.
+    /// Signal that ended the program, if one did.
     pub signal: Option<String>,
-    /// The reason why the shepherd ended it, if it did.
+    /// Reason why the shepherd ended the program, if it did.
     pub ended_by: Option<EndedBy>,
-    /// Start to end of the program, seconds.
+    /// Time from start to end of the program, seconds.
     pub wall_s: f64,
-    /// CPU time in user mode of everything that was waited for, seconds.
+    /// CPU time in user mode of all processes that the shepherd reaped, seconds.
     pub user_s: f64,
-    /// CPU time in kernel mode, seconds.
+    /// CPU time in kernel mode of all processes that the shepherd reaped, seconds.
     pub system_s: f64,
-    /// Largest resident set of one process, KiB.
+    /// Largest resident set of a single process, KiB.
     pub max_rss_kib: i64,
-    /// Processes that were still alive after the program's end and were ended.
+    /// Number of processes that were still alive after the program's end and were ended.
     pub leftovers: u32,
-    /// Whether the shepherd got a signal that asks for an end: what sends it to everything, as a shutdown does, has ended the program as well.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub told_to_end: bool,
-    /// The first such signal, and the process that sent it, as far as known: `SIGTERM from process 812 (bash)`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub told_by: Option<String>,
-    /// Whether the disk was so full at the end that the output had to make room for this.
+    /// Whether the shepherd received SIGTERM, SIGINT or SIGHUP. The sender may have signalled every process, as a shutdown does, and so ended the
+    /// program as well.
+    #[serde(
+        rename = "told_to_end",
+        skip_serializing_if = "std::ops::Not::not",
+        default
+    )]
+    pub end_requested: bool,
+    /// The first of these signals and, if known, the process that sent it: `SIGTERM from process 812 (bash)`.
+    #[serde(rename = "told_by", skip_serializing_if = "Option::is_none", default)]
+    pub requested_by: Option<String>,
+    /// Whether the disk was full at the end, so that the program's output was truncated to write this result.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub disk_full: bool,
-    /// The reason why the program could not be started.
+    /// Reason why the program could not be started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub start_error: Option<String>,
 }
@@ -116,18 +121,18 @@ pub struct Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndedBy {
-    /// `timeout_s` was over.
+    /// The run exceeded `timeout_s`.
     Timeout,
-    /// The program had written more than `max_output_bytes`.
+    /// The program wrote more than `max_output_bytes`.
     Output,
-    /// The controller asked for it.
+    /// The controller requested it.
     Request,
-    /// The controller is gone.
+    /// The controller has disappeared.
     ControllerGone,
 }
 
-/// Runs the job to its end. Standard input is the line to the controller: `kill` and a line feed ends the run, and the end of input does
-/// too if the job says so. Must be called in a process of its own, with one thread.
+/// Runs the job to its end. Standard input is the connection to the controller: the line `kill` ends the run, and the end of input ends it too if
+/// `ends_with_controller` is set. Must be called in a separate process with a single thread.
 pub fn run(job: &Job) -> io::Result<Exit> {
     prctl::set_child_subreaper(true)?;
     let mask = block_signals()?;
@@ -139,7 +144,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         &serde_json::to_vec(&me)?,
         Durability::Visible,
     )?;
-    tell(&serde_json::to_vec(&me)?);
+    announce(&serde_json::to_vec(&me)?);
     let begin = Instant::now();
     let started = make_private_dir(job).and_then(|()| {
         start(job, mask).map_err(|error| {
@@ -161,8 +166,8 @@ pub fn run(job: &Job) -> io::Result<Exit> {
                 system_s: 0.0,
                 max_rss_kib: 0,
                 leftovers: 0,
-                told_to_end: false,
-                told_by: None,
+                end_requested: false,
+                requested_by: None,
                 disk_full: false,
                 start_error: Some(error.to_string()),
             };
@@ -185,7 +190,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         },
     );
     if let Some(dir) = &job.private_dir {
-        // its name is the run's own: the next attempt, or a recovery, removes what stays
+        // the name is unique to the run, so the next attempt or a recovery removes the remains
         let _ = remove_tree(dir);
     }
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
@@ -209,17 +214,17 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         system_s: seconds(usage.system_time()),
         max_rss_kib: usage.max_rss(),
         leftovers,
-        told_to_end: signals.told_to_end(),
-        told_by: signals.told_by.clone(),
+        end_requested: signals.end_requested(),
+        requested_by: signals.requested_by.clone(),
         disk_full: false,
         start_error: None,
     };
     let exit = write_exit(job, exit)?;
-    tell(b"ended");
+    announce(b"ended");
     Ok(exit)
 }
 
-/// Writes how it ended, even if the program's output has filled the disk.
+/// Writes the result. If the program's output has filled the disk, truncates the output first.
 fn write_exit(job: &Job, mut exit: Exit) -> io::Result<Exit> {
     let write = |exit: &Exit| {
         atomic_file::write(
@@ -254,7 +259,7 @@ impl Output<'_> {
         [&self.job.stderr, &self.job.stdout]
     }
 
-    /// What was written until now.
+    /// Returns the size of both files, bytes.
     fn bytes(&self) -> u64 {
         self.files()
             .iter()
@@ -262,17 +267,18 @@ impl Output<'_> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Time after which it is worth looking again: the sooner, the less is left. Looking often would disturb what is measured.
+    /// Returns the delay before the next check of the output size. The closer the output is to its limit, the shorter the delay. More frequent checks
+    /// would disturb the measurement.
     fn pause(&self) -> Duration {
         let left = self.job.max_output_bytes.saturating_sub(self.bytes());
         Duration::from_secs_f64(left as f64 / OUTPUT_BYTES_PER_S).clamp(SHORTEST_LOOK, LONGEST_LOOK)
     }
 
-    /// Cuts both files off, so that not more than this is left of both; errors matter most.
+    /// Truncates both files to this total size. Standard error is kept in preference to standard output.
     fn cut(&self, mut left_bytes: u64) {
         for path in self.files() {
             let keep = fs::metadata(path).map_or(0, |m| m.len()).min(left_bytes);
-            // what cannot be cut stays: the run has failed in any case
+            // ignore a file that cannot be truncated: the run has failed in any case
             let _ = File::options()
                 .write(true)
                 .open(path)
@@ -282,7 +288,7 @@ impl Output<'_> {
     }
 }
 
-/// The signals that a shepherd reads instead of being ended by them; from now on they wait to be read.
+/// Blocks the signals that would end the shepherd, and returns them. The signals stay pending until they are read.
 fn block_signals() -> nix::Result<SigSet> {
     let mut mask = SigSet::empty();
     for signal in [
@@ -297,11 +303,11 @@ fn block_signals() -> nix::Result<SigSet> {
     Ok(mask)
 }
 
-/// The signals that the shepherd gets.
+/// Reads the signals that were sent to the shepherd.
 struct Signals {
     waiting: SignalFd,
-    told_to_end: bool,
-    told_by: Option<String>,
+    end_requested: bool,
+    requested_by: Option<String>,
 }
 
 impl Signals {
@@ -309,25 +315,25 @@ impl Signals {
         let waiting = SignalFd::with_flags(mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         Ok(Self {
             waiting,
-            told_to_end: false,
-            told_by: None,
+            end_requested: false,
+            requested_by: None,
         })
     }
 
-    /// Whether one of those until now asks for an end.
-    fn told_to_end(&mut self) -> bool {
+    /// Reads pending signals, and returns whether any signal until now requests the end.
+    fn end_requested(&mut self) -> bool {
         while let Ok(Some(info)) = self.waiting.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
-                self.told_to_end = true;
-                self.told_by
+                self.end_requested = true;
+                self.requested_by
                     .get_or_insert_with(|| sender(info.ssi_signo, info.ssi_pid));
             }
         }
-        self.told_to_end
+        self.end_requested
     }
 }
 
-/// A signal and the process that sent it, in words; 0 is the kernel, or a process that cannot be seen from here.
+/// Describes a signal and the process that sent it. Process 0 is the kernel, or a process in another PID namespace.
 fn sender(signal: u32, pid: u32) -> String {
     let signal = i32::try_from(signal)
         .ok()
@@ -336,7 +342,7 @@ fn sender(signal: u32, pid: u32) -> String {
     if pid == 0 {
         return signal;
     }
-    // it may have ended meanwhile
+    // the process may have ended meanwhile
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     match name.trim() {
         "" => format!("{signal} from process {pid}"),
@@ -344,13 +350,13 @@ fn sender(signal: u32, pid: u32) -> String {
     }
 }
 
-/// Writes a line to whoever reads standard output, so that nobody has to look for a file again and again.
-fn tell(line: &[u8]) {
-    // if nobody reads, the files say it
+/// Writes a line to standard output, so that the controller need not poll a file.
+fn announce(line: &[u8]) {
+    // without a reader, the information is still in the files
     let _ = io::stdout().lock().write_all(&[line, b"\n"].concat());
 }
 
-/// Makes the directory for temporary files. Its name can be known to others, so it must not be there.
+/// Creates the directory for temporary files. Other users could guess its name, so an existing directory is an error.
 fn make_private_dir(job: &Job) -> io::Result<()> {
     let Some(dir) = &job.private_dir else {
         return Ok(());
@@ -400,8 +406,8 @@ fn start(job: &Job, mask: SigSet) -> io::Result<Pid> {
         .map_err(io::Error::other)
 }
 
-/// Waits for the main program, the deadline, a signal or the controller, whichever comes first.
-/// While the line to the controller is open, that decides what a signal to everything means: the run may be finished.
+/// Waits until the main program ends, the deadline passes, a signal arrives or the controller requests the end, whichever is first. Signals do not
+/// end the run while the controller is connected: after a signal that was sent to every process, the controller decides whether the run may finish.
 fn watch(
     job: &Job,
     main: Pid,
@@ -434,7 +440,7 @@ fn watch(
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
         let controller_spoke = line_open && fds.get(1).and_then(PollFd::any).unwrap_or(false);
-        if signals.told_to_end() && !line_open {
+        if signals.end_requested() && !line_open {
             return (end_main(main), Some(EndedBy::Request));
         }
         if controller_spoke {
@@ -455,7 +461,7 @@ fn watch(
     }
 }
 
-/// Reaps all children that have ended. Returns the status of the main one if it is among them.
+/// Reaps all children that have ended. Returns the status of the main program if it is one of them.
 fn reap(main: Pid) -> Option<WaitStatus> {
     let mut of_main = None;
     loop {
@@ -472,7 +478,7 @@ fn reap(main: Pid) -> Option<WaitStatus> {
     }
 }
 
-/// Sends TERM to the tree and, after a while, KILL. Returns the status of the main program.
+/// Sends TERM to all processes of the tree and, after [`TERM_GRACE`], KILL. Returns the status of the main program.
 fn end_main(main: Pid) -> Option<WaitStatus> {
     let processes = proc::descendants(std::process::id());
     let segments = proc::shared_memory(&processes);
@@ -505,9 +511,10 @@ fn term_then_kill(main: Pid, processes: &[ProcessId]) -> Option<WaitStatus> {
     status
 }
 
-/// Ends whatever is left below the shepherd, repeatedly until nothing is, because a process may fork meanwhile.
+/// Ends all processes below the shepherd, and repeats until there are none, because a process may fork meanwhile. Returns the number of ended
+/// processes.
 fn end_tree(own: u32, grace: Duration) -> u32 {
-    // everything below is a child of this process or of one: a subreaper without children has nothing below it, and /proc need not be read
+    // every descendant is reparented to this subreaper when its parent ends: without children there are no descendants, and /proc need not be read
     let childless = || {
         reap(Pid::from_raw(-1));
         matches!(
@@ -527,11 +534,11 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
     }
     let mut ended: Vec<u32> = Vec::new();
     let begin = Instant::now();
-    // one that forks and ends again and again is nowhere when all are listed: only a process without children has nothing left
+    // a process that keeps forking and exiting can be missed by every listing: only the absence of children proves that none is left
     while !childless() && begin.elapsed() < END_LIMIT {
         ended.extend(stop_children());
         let alive = proc::descendants(own);
-        // what is stopped cannot fork between its turn and that of others
+        // stop all before killing any: a stopped process cannot fork
         alive
             .iter()
             .filter(|p| p.is_alive())
@@ -550,8 +557,8 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
     u32::try_from(ended.len()).unwrap_or(u32::MAX)
 }
 
-/// Stops the children of this process, and what becomes its child meanwhile because its parent has ended; that is listed faster than anything
-/// can fork. Returns those that were stopped. Their numbers are not given to others before this process waits for them.
+/// Stops the children of this process, and processes that become its children meanwhile because their parent has ended. Listing is faster than any
+/// fork. Returns the numbers of the stopped processes, which are not reused before this process waits for them.
 fn stop_children() -> Vec<u32> {
     let mut stopped: Vec<u32> = Vec::new();
     for _ in 0..STOP_ROUNDS {
@@ -569,30 +576,30 @@ fn stop_children() -> Vec<u32> {
     stopped
 }
 
-/// What a shepherd reads first: where its job is.
+/// Returns the first line that a shepherd reads on standard input: the path of its job file.
 ///
 /// # Errors
-/// When the path is not UTF-8.
+/// The path is not UTF-8.
 pub fn order(job_file: &Path) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(job_file)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// File beside a job's for what goes wrong with its shepherd.
+/// Returns the path of the file for the shepherd's own errors, next to the job file.
 pub fn error_file(job_file: &Path) -> PathBuf {
     job_file.with_extension("err")
 }
 
-/// Entry point of the shepherd's process: becomes the leader of a session of its own, waits for an [`order`], runs that job. If the controller
-/// is gone before it has one, it ends.
+/// Entry point of the shepherd's process. Becomes the leader of a new session, waits for an [`order`], and runs that job. Ends if the controller
+/// disappears before sending an order.
 ///
 /// # Errors
-/// When the job cannot be read, or what it did cannot be written.
+/// The job cannot be read, or its result cannot be written.
 pub fn main() -> io::Result<()> {
-    // an error means that it leads a session already
+    // an error means that the process leads a session already
     let _ = nix::unistd::setsid();
-    // also one that waits for its job outlives what a shutdown sends to everything: its line ends it
+    // block signals already while waiting for the job, to survive a shutdown that signals every process: the end of input ends the shepherd
     block_signals()?;
     let mut order = Vec::new();
     io::stdin()

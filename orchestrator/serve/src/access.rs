@@ -1,29 +1,29 @@
-//! Who may read: only browsers on this machine that know the token, and only under this machine's own name, so that no page of another site
-//! reads through them.
+//! Access control: only browsers on this machine that have the token, and only if they use the machine's own name, so that pages of other sites
+//! cannot read the campaign through the browser.
 
 use std::{fmt, fs::File, io::Read};
 
-/// A secret of 128 bits, new for each server.
+/// A secret of 128 bits; each server has a new one.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// A new one, from the system's random numbers.
+    /// Creates a token from the system's random numbers.
     ///
     /// # Errors
-    /// When there are none.
+    /// The system returns no random numbers.
     pub fn new() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(Self(bytes.iter().map(|b| format!("{b:02x}")).collect()))
     }
 
-    /// The text that opens the page.
+    /// Returns the token as text, for the address of the page.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Whether a text is the token; takes as long whatever the text is.
+    /// Compares a text with the token in constant time.
     fn is(&self, text: &str) -> bool {
         let differs = self
             .0
@@ -33,8 +33,9 @@ impl Token {
         text.len() == self.0.len() && differs == 0
     }
 
-    /// The header that lets a browser keep it for what is below a path. Cookies know no ports: the name keeps two servers apart, and the path,
-    /// which only this server's readers know, keeps it from servers of others on this machine.
+    /// Returns the header with which a browser stores the token as a cookie for a path. Browsers send cookies to all ports of a machine. Therefore
+    /// the cookie's name contains the port. The path, which only this server's readers know, keeps the token from servers of other users on this
+    /// machine.
     pub(crate) fn cookie(&self, port: u16, path: &str) -> String {
         format!(
             "{}={}; HttpOnly; SameSite=Strict; Path={path}",
@@ -43,7 +44,7 @@ impl Token {
         )
     }
 
-    /// Whether a `Cookie` header has it.
+    /// Returns whether a `Cookie` header contains the token.
     pub(crate) fn is_in_cookies(&self, header: &str, port: u16) -> bool {
         header
             .split(';')
@@ -51,7 +52,7 @@ impl Token {
             .any(|(name, value)| name == cookie_name(port) && self.is(value))
     }
 
-    /// Whether the query of an address has it: `token=…`.
+    /// Returns whether the query of an address contains the token: `token=…`.
     pub(crate) fn is_in_query(&self, query: &str) -> bool {
         query
             .split('&')
@@ -70,7 +71,7 @@ fn cookie_name(port: u16) -> String {
     format!("cvc-{port}")
 }
 
-/// Whether a `Host` header names this server. Another name that leads here is that of a site that wants to read through the browser.
+/// Returns whether a `Host` header names this server. Another name may come from a site that tries to read through the user's browser.
 pub(crate) fn is_own_host(host: &str, port: u16) -> bool {
     ["127.0.0.1", "localhost"]
         .iter()

@@ -1,8 +1,8 @@
-//! What is answered to a request.
+//! Answers to requests.
 
 use crate::{
     access::{Token, is_own_host},
-    current::{Current, Served},
+    current::{Current, ReadingError, Served},
     page::{self, POLICY},
 };
 use cvc_session::explanation::{Explanation, end_of_output, explain_id};
@@ -13,34 +13,34 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-/// An answer: status, type, text.
-pub(crate) type Answer = (StatusCode, &'static str, Bytes);
+/// An answer: status, content type, and body.
+pub(crate) type ServedAnswer = (StatusCode, &'static str, Bytes);
 
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What requests are answered from.
-pub(crate) struct Answers {
+/// The data that answers are made from.
+pub(crate) struct ServedAnswers {
     pub port: u16,
     pub token: Token,
-    /// The path that pages are below: `/` and letters, without an end.
+    /// Path below which all pages are: `/` and letters, without a slash at the end.
     pub place: String,
     pub served: Served,
     pub current: Current,
 }
 
-/// What is known of a request from its head.
-pub(crate) enum Verdict {
-    /// It is refused, or sent elsewhere.
+/// What to do with a request, decided from its head.
+pub(crate) enum ServedVerdict {
+    /// Send this answer: the request is refused or redirected.
     Done(Response<Full<Bytes>>),
-    /// A reader asks for this page.
+    /// Send this page: the client has shown the token.
     Page(String),
 }
 
-impl Answers {
-    /// Looks at the head of a request, which costs nothing.
-    pub fn judge<B>(&self, request: &Request<B>) -> Verdict {
+impl ServedAnswers {
+    /// Decides on a request from its head, without reading files.
+    pub fn judge<B>(&self, request: &Request<B>) -> ServedVerdict {
         let text = |name: HeaderName| {
             let value = request.headers().get(name).map(HeaderValue::to_str);
             value.and_then(Result::ok).unwrap_or_default()
@@ -48,28 +48,31 @@ impl Answers {
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or(""));
         if !is_own_host(text(header::HOST), self.port) {
             let status = StatusCode::MISDIRECTED_REQUEST;
-            return Verdict::Done(reply(refused(status, "this server has another name")));
+            return ServedVerdict::Done(reply(refused(
+                status,
+                "this server does not serve this host name",
+            )));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let status = StatusCode::METHOD_NOT_ALLOWED;
-            return Verdict::Done(reply(refused(status, "this server only shows")));
+            return ServedVerdict::Done(reply(refused(status, "this server only shows")));
         }
         if self.token.is_in_query(query) && is_page(path) {
-            // the token does not stay in the address, where it would be kept
-            return Verdict::Done(self.redirect(path));
+            // redirect to the address without the token, because browsers store addresses
+            return ServedVerdict::Done(self.redirect(path));
         }
         if !self.token.is_in_cookies(text(header::COOKIE), self.port) {
             let why = "open the address that `cvc serve` printed";
-            return Verdict::Done(reply(refused(StatusCode::FORBIDDEN, why)));
+            return ServedVerdict::Done(reply(refused(StatusCode::FORBIDDEN, why)));
         }
         match path.strip_prefix(&self.place).filter(|page| is_page(page)) {
-            Some(page) => Verdict::Page(page.to_owned()),
-            None => Verdict::Done(reply(no_such("page"))),
+            Some(page) => ServedVerdict::Page(page.to_owned()),
+            None => ServedVerdict::Done(reply(no_such("page"))),
         }
     }
 
     fn redirect(&self, path: &str) -> Response<Full<Bytes>> {
-        let mut response = reply(refused(StatusCode::SEE_OTHER, "see there"));
+        let mut response = reply(refused(StatusCode::SEE_OTHER, "redirected"));
         let headers = response.headers_mut();
         insert(headers, header::LOCATION, &format!("{}{path}", self.place));
         let cookie = self.token.cookie(self.port, &self.place);
@@ -77,7 +80,7 @@ impl Answers {
         response
     }
 
-    /// The page of a path; it may read for a while.
+    /// Returns the page of a path. Reading files may take some time.
     pub fn page(&self, path: &str) -> Response<Full<Bytes>> {
         let mut response = reply(match path {
             "/" => self
@@ -98,7 +101,7 @@ impl Answers {
             }
         });
         if path == "/report" {
-            // it brings its own
+            // the report contains its own Content-Security-Policy
             response
                 .headers_mut()
                 .remove(header::CONTENT_SECURITY_POLICY);
@@ -106,7 +109,7 @@ impl Answers {
         response
     }
 
-    fn explained(&self, id: &str) -> Result<Answer, String> {
+    fn explained(&self, id: &str) -> Result<ServedAnswer, ReadingError> {
         let dir = &self.served.campaign;
         let reading = self.current.reading(&self.served)?;
         let found = explain_id(dir, &reading.plan, &reading.state, id);
@@ -116,7 +119,7 @@ impl Answers {
         else {
             return Ok(no_such("run"));
         };
-        let page = page::run(explanation, &end_of_output(dir, run)).map_err(|e| e.to_string())?;
+        let page = page::run(explanation, &end_of_output(dir, run))?;
         Ok(page.map_or_else(
             || no_such("run"),
             |page| (StatusCode::OK, HTML, page.into()),
@@ -124,7 +127,7 @@ impl Answers {
     }
 }
 
-/// Whether there may be such a page. Nothing else is redirected to: `//x` would be another server.
+/// Returns whether a page with this path may exist. A client is redirected only to such paths, because `//x` would be another server.
 fn is_page(path: &str) -> bool {
     matches!(path, "/" | "/status.json" | "/report")
         || path
@@ -132,17 +135,16 @@ fn is_page(path: &str) -> bool {
             .is_some_and(|id| id.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-fn refused(status: StatusCode, why: &str) -> Answer {
+fn refused(status: StatusCode, why: &str) -> ServedAnswer {
     (status, TEXT, format!("{why}\n").into())
 }
 
-fn no_such(what: &str) -> Answer {
+fn no_such(what: &str) -> ServedAnswer {
     refused(StatusCode::NOT_FOUND, &format!("there is no such {what}"))
 }
 
-fn failed(why: String) -> Answer {
-    let why = format!("the campaign cannot be read: {why}");
-    refused(StatusCode::INTERNAL_SERVER_ERROR, &why)
+fn failed(error: ReadingError) -> ServedAnswer {
+    refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
@@ -151,7 +153,7 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-fn reply((status, kind, text): Answer) -> Response<Full<Bytes>> {
+fn reply((status, kind, text): ServedAnswer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text));
     *response.status_mut() = status;
     for (name, value) in [

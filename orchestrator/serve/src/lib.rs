@@ -1,14 +1,14 @@
-//! A campaign in a browser: progress, what runs where, costs so far, failures, and the report when there is one. Read-only, on the loopback
-//! interface alone, behind a token.
+//! Shows a campaign in a browser: progress, runs in progress, costs so far, failures, and the report if there is one. The server is read-only,
+//! listens on the loopback interface only, and requires a token.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `snapshot.rs` | a campaign as it is now |
-//! | `page.rs` | the same as HTML |
-//! | `access.rs` | who may read |
-//! | `current.rs` | what was last read, for all readers |
-//! | `answers.rs` | what is answered to a request |
-//! | `server.rs` | listens, with limits |
+//! | `snapshot.rs` | the current state of a campaign |
+//! | `page.rs` | the state as HTML |
+//! | `access.rs` | access control |
+//! | `current.rs` | the last state, which all readers share |
+//! | `answers.rs` | answers to requests |
+//! | `server.rs` | listens for connections, with limits |
 
 mod access;
 mod answers;
@@ -20,4 +20,4 @@ mod snapshot;
 pub use access::Token;
 pub use current::Served;
 pub use server::{ServeError, Server};
-pub use snapshot::{FailedRun, OpenRun, PointProgress, Snapshot};
+pub use snapshot::{FailedRun, OpenRun, Snapshot, SnapshotPoint};

@@ -1,8 +1,8 @@
-//! Listens, with limits on everything that somebody without the token can make it do.
+//! Listens for connections, and limits the work that a client without the token can cause.
 
 use crate::{
     access::Token,
-    answers::{Answers, Verdict},
+    answers::{ServedAnswers, ServedVerdict},
     current::{Current, Served},
 };
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
@@ -24,46 +24,46 @@ use tokio::{
     time::{interval, sleep, timeout},
 };
 
-/// Connections that are open at once; well below the usual limit of 1024 files.
+/// Maximum number of open connections; well below the usual limit of 1024 file descriptors.
 const MAX_CONNECTIONS: usize = 512;
-/// Connections that wait to be accepted: one more would be tried again by its system only after a second.
+/// Maximum number of connections that wait to be accepted. The client of a further connection retries only after a second.
 const MAX_WAITING: u32 = 1024;
-/// Connections that are accepted before it is read what has come: far fewer than may be open, so that none is ended before it was read.
+/// Number of connections accepted before the first is read: far below [`MAX_CONNECTIONS`], so that none is closed before it was read.
 const AT_ONCE: u32 = 32;
-/// Bytes of the head of a request; no request needs a body, and none is read.
+/// Maximum bytes of the head of a request; bodies are not read.
 const MAX_HEAD: usize = 16 << 10;
-/// Time for a request, until its reader is known.
+/// Time limit for the request of a client that has not shown the token.
 const REQUEST: Duration = Duration::from_secs(10);
-/// Time in which a known reader takes the whole answer.
+/// Time limit for sending the answer to a client that has shown the token.
 const ANSWER: Duration = Duration::from_secs(600);
-/// Threads that read files.
+/// Number of threads that read files.
 const READERS: usize = 16;
-/// How often it is asked whether to end.
+/// Interval between checks whether the server should end.
 const TICK: Duration = Duration::from_millis(200);
-/// Pause after an error of the system, such as too many open files.
+/// Pause after an error of the operating system, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The server cannot begin.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port.
+    /// The port cannot be opened.
     #[error("cannot listen on 127.0.0.1:{port}: {error}")]
     Listen {
-        /// Which.
+        /// The port number.
         port: u16,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// The token.
+    /// The token cannot be created.
     #[error("no random numbers for a token: {0}")]
     Token(io::Error),
 }
 
-/// A server that listens.
+/// A server that listens for connections.
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
-    answers: Arc<Answers>,
+    answers: Arc<ServedAnswers>,
 }
 
 impl std::fmt::Debug for Server {
@@ -77,15 +77,15 @@ impl std::fmt::Debug for Server {
 /// A connection that was accepted.
 struct Connection {
     task: JoinHandle<()>,
-    /// Whether it has shown the token.
+    /// Whether the client has shown the token.
     is_known: Arc<AtomicBool>,
 }
 
 impl Server {
-    /// Begins to listen on the loopback interface; port 0 is any that is free.
+    /// Starts to listen on the loopback interface; for port 0, the system chooses a free port.
     ///
     /// # Errors
-    /// When the port is taken, or there are no random numbers.
+    /// The port is in use, or the system returns no random numbers.
     pub fn listen(port: u16, served: Served) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Listen { port, error };
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -107,7 +107,7 @@ impl Server {
         Ok(Self {
             runtime,
             listener,
-            answers: Arc::new(Answers {
+            answers: Arc::new(ServedAnswers {
                 port,
                 token,
                 place: format!("/{}", place.text()),
@@ -117,13 +117,13 @@ impl Server {
         })
     }
 
-    /// The address that opens the page, token included.
+    /// Returns the address of the page, including the token.
     pub fn address(&self) -> String {
-        let Answers { port, token, .. } = &*self.answers;
+        let ServedAnswers { port, token, .. } = &*self.answers;
         format!("http://127.0.0.1:{port}/?token={}", token.text())
     }
 
-    /// Answers requests until `is_over` says so, which is asked several times a second.
+    /// Answers requests until `is_over` returns true; it is called several times per second.
     pub fn run(&self, is_over: impl Fn() -> bool) {
         self.runtime.block_on(self.accept(is_over));
     }
@@ -145,9 +145,9 @@ impl Server {
                             yield_now().await;
                         }
                     }
-                    // gone before it was accepted
+                    // the client closed the connection before it was accepted
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                    // no file is free: the next one may succeed
+                    // no file descriptor is free, so a later attempt may succeed
                     Err(_) => {
                         make_room(&mut open);
                         sleep(PAUSE).await;
@@ -158,8 +158,8 @@ impl Server {
     }
 }
 
-/// Ends the oldest connection that has not shown the token, or else the oldest: a request takes much less time than it takes others to open
-/// [`MAX_CONNECTIONS`].
+/// Closes the oldest connection whose client has not shown the token, or the oldest of all if there is none. An honest client is safe: its request
+/// takes much less time than opening [`MAX_CONNECTIONS`] other connections.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|c| !c.task.is_finished());
     let unknown = |c: &Connection| !c.is_known.load(Ordering::Relaxed);
@@ -169,8 +169,8 @@ fn make_room(open: &mut VecDeque<Connection>) {
     }
 }
 
-/// Answers one request of a connection, which then ends.
-fn connection(stream: TcpStream, answers: Arc<Answers>) -> Connection {
+/// Answers one request of a connection, which is closed afterwards.
+fn connection(stream: TcpStream, answers: Arc<ServedAnswers>) -> Connection {
     let is_known = Arc::new(AtomicBool::new(false));
     let known = Arc::clone(&is_known);
     let task = tokio::spawn(async move {
@@ -178,8 +178,8 @@ fn connection(stream: TcpStream, answers: Arc<Answers>) -> Connection {
             let (answers, known) = (Arc::clone(&answers), Arc::clone(&known));
             async move {
                 match answers.judge(&request) {
-                    Verdict::Done(response) => Ok(response),
-                    Verdict::Page(path) => {
+                    ServedVerdict::Done(response) => Ok(response),
+                    ServedVerdict::Page(path) => {
                         known.store(true, Ordering::Relaxed);
                         tokio::task::spawn_blocking(move || answers.page(&path)).await
                     }
@@ -195,7 +195,7 @@ fn connection(stream: TcpStream, answers: Arc<Answers>) -> Connection {
                 .title_case_headers(true)
                 .serve_connection(TokioIo::new(stream), service)
         );
-        // an error: the reader is gone, or wrote no HTTP
+        // an error means that the client disconnected or did not send HTTP
         let in_time = timeout(REQUEST, &mut connection).await.is_ok();
         if !in_time && known.load(Ordering::Relaxed) {
             let _ = timeout(ANSWER, connection).await;

@@ -1,4 +1,4 @@
-//! A campaign as it is now.
+//! The current state of a campaign.
 
 use cvc_core::{
     ids::PointId,
@@ -8,96 +8,100 @@ use cvc_core::{
 use cvc_journal::{CampaignState, spending};
 use cvc_session::{
     campaigns::read_plan,
-    run_words::{MISSING, NOT_NEEDED, RunWords},
+    progress::{Activity, CampaignProgress, RunCounts},
+    run_words::{RunWord, RunWords},
 };
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Failures that are listed at most; the newest come first.
-const MOST_FAILURES: usize = 50;
+/// Maximum number of failures in the list, newest first.
+const MAX_FAILURES: usize = 50;
 
 /// The progress of a point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PointProgress {
-    /// The point in a few words.
-    pub point: String,
-    /// Its identifier.
+pub struct SnapshotPoint {
+    /// Identifier of the point.
     pub id: String,
-    /// Runs that succeeded.
-    pub succeeded: usize,
-    /// Runs that failed.
-    pub failed: usize,
-    /// Runs that are not tried: skipped, quarantined, not needed.
-    pub left_out: usize,
-    /// Runs that are still to be done.
-    pub left: usize,
+    /// The factors in which the points differ, with this point's values; `-` if a factor does not apply.
+    pub factors: Vec<(String, String)>,
+    /// Numbers of the point's runs by state.
+    #[serde(flatten)]
+    pub counts: RunCounts,
+    /// Mean wall time of the successful repeats so far, seconds.
+    pub wall_s: Option<f64>,
+    /// Mean latency of the checkpoints of the successful repeats so far, seconds.
+    pub ckpt_latency_s: Option<f64>,
+    /// Mean size of the checkpoints of the successful repeats so far, bytes.
+    pub ckpt_stored_bytes: Option<f64>,
 }
 
-/// A run that is under way.
+/// A run in progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpenRun {
-    /// Its identifier.
+    /// Identifier of the run.
     pub run: String,
-    /// Its point in a few words.
+    /// Short description of the run's point.
     pub point: String,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// When it began, UTC.
+    /// Time when the attempt began, UTC.
     pub since: String,
-    /// Its nodes; none on this machine.
+    /// Nodes of the run; empty on this machine.
     pub nodes: Vec<String>,
 }
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedRun {
-    /// Its identifier.
+    /// Identifier of the run.
     pub run: String,
-    /// Its point in a few words.
+    /// Short description of the run's point.
     pub point: String,
-    /// When it ended, UTC.
+    /// Time when the run ended, UTC.
     pub ended: String,
-    /// Why.
+    /// Reason of the failure.
     pub why: String,
 }
 
-/// A campaign as it is now.
+/// The current state of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Snapshot {
-    /// Version of this form.
+    /// Version of the JSON document.
     pub schema: u32,
     /// Name of the campaign.
     pub campaign: String,
-    /// Whether nothing is left to do.
+    /// Whether all runs are finished.
     pub completed: bool,
-    /// Share of the runs that are done or left out, percent.
-    pub done_pct: f64,
-    /// Runs that succeeded.
-    pub succeeded: usize,
-    /// Runs that failed.
-    pub failed: usize,
-    /// Runs that are still to be done.
-    pub left: usize,
-    /// When the last line of the journal was written, UTC.
+    /// Whether a cvc process is running it.
+    pub activity: Activity,
+    /// Percentage of finished runs, rounded like in `cvc status`.
+    pub done_pct: u64,
+    /// Numbers of all runs by state.
+    #[serde(flatten)]
+    pub counts: RunCounts,
+    /// Estimated time of the remaining runs one after another, seconds; absent if no run has ended, or no run remains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_s: Option<f64>,
+    /// Time of the last line in the journal, UTC.
     pub last_entry: Option<String>,
-    /// What runs where.
+    /// The runs in progress, with their nodes.
     pub open: Vec<OpenRun>,
-    /// What instances cost so far, US dollars, as far as prices are known; absent without instances.
+    /// Cost of instances so far with known prices, US dollars; absent without instances.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// Instances that are there, or may be.
+    /// Number of instances that exist or may exist.
     pub instances: u32,
-    /// Every point.
-    pub points: Vec<PointProgress>,
-    /// The failures, newest first.
+    /// All points.
+    pub points: Vec<SnapshotPoint>,
+    /// The last failures, newest first.
     pub failures: Vec<FailedRun>,
 }
 
 impl Snapshot {
-    /// Reads a campaign; nothing of it is changed.
+    /// Reads the state of a campaign without changing any file.
     ///
     /// # Errors
-    /// When its plan or its journal cannot be read.
+    /// The plan or the journal cannot be read.
     pub fn read(dir: &CampaignDir) -> Result<Self, StoreError> {
         let plan = read_plan(dir)?;
         let state = CampaignState::read(&dir.journal())?;
@@ -106,76 +110,76 @@ impl Snapshot {
 
     pub(crate) fn of(dir: &CampaignDir, plan: &Plan, state: &CampaignState) -> Self {
         let words = RunWords::of(dir, plan, state);
+        let progress = CampaignProgress::of(dir, plan, state, &words);
         let labels: HashMap<&PointId, String> = plan
             .points
             .iter()
-            .map(|point| (&point.id, point.point.label()))
+            .map(|point| (&point.id, progress.varying.show(&point.point)))
             .collect();
         let label = |run: &PlannedRun| labels.get(&run.point).cloned().unwrap_or_default();
-        let mut points: HashMap<&PointId, PointProgress> = HashMap::new();
         let (mut open, mut failures) = (Vec::new(), Vec::new());
         for run in &plan.runs {
-            let progress = points.entry(&run.point).or_insert_with(|| PointProgress {
-                point: label(run),
-                id: run.point.to_string(),
-                succeeded: 0,
-                failed: 0,
-                left_out: 0,
-                left: 0,
-            });
             let (word, reason) = words.of_run(run);
             let last = state
                 .runs
                 .get(&run.id)
                 .and_then(|history| history.attempts.last());
             match word {
-                "succeeded" => progress.succeeded += 1,
-                "failed" => {
-                    progress.failed += 1;
-                    failures.push(FailedRun {
-                        run: run.id.to_string(),
-                        point: label(run),
-                        ended: time(last.and_then(|attempt| attempt.ended)),
-                        why: reason.unwrap_or_default(),
-                    });
-                }
-                "skipped" | "quarantined" | NOT_NEEDED => progress.left_out += 1,
-                "open" => {
-                    progress.left += 1;
-                    open.extend(last.map(|attempt| OpenRun {
-                        run: run.id.to_string(),
-                        point: label(run),
-                        attempt: attempt.number,
-                        since: time(attempt.started),
-                        nodes: attempt.nodes.iter().map(ToString::to_string).collect(),
-                    }));
-                }
-                "to do" | "abandoned" | MISSING => progress.left += 1,
-                _ => {}
+                RunWord::Failed => failures.push(FailedRun {
+                    run: run.id.to_string(),
+                    point: label(run),
+                    ended: time(last.and_then(|attempt| attempt.ended)),
+                    why: reason.unwrap_or_default(),
+                }),
+                RunWord::Open => open.extend(last.map(|attempt| OpenRun {
+                    run: run.id.to_string(),
+                    point: label(run),
+                    attempt: attempt.number,
+                    since: time(attempt.started),
+                    nodes: attempt.nodes.iter().map(ToString::to_string).collect(),
+                })),
+                RunWord::Succeeded
+                | RunWord::Missing
+                | RunWord::Quarantined
+                | RunWord::NotNeeded
+                | RunWord::Abandoned
+                | RunWord::Skipped
+                | RunWord::ToDo => {}
             }
         }
         failures.sort_by(|a, b| b.ended.cmp(&a.ended));
-        failures.truncate(MOST_FAILURES);
-        let points: Vec<PointProgress> = plan
+        failures.truncate(MAX_FAILURES);
+        let names = progress.varying.names();
+        let points = progress
             .points
             .iter()
-            .filter_map(|point| points.remove(&point.id))
+            .zip(progress.means(dir))
+            .map(
+                |(point, [wall_s, ckpt_latency_s, ckpt_stored_bytes])| SnapshotPoint {
+                    id: point.planned.id.to_string(),
+                    factors: names
+                        .iter()
+                        .map(|name| {
+                            let value = point.planned.point.factor(name);
+                            (name.clone(), value.unwrap_or_else(|| "-".to_owned()))
+                        })
+                        .collect(),
+                    counts: point.counts,
+                    wall_s,
+                    ckpt_latency_s,
+                    ckpt_stored_bytes,
+                },
+            )
             .collect();
-        let sum = |of: fn(&PointProgress) -> usize| points.iter().map(of).sum::<usize>();
-        let left = sum(|p| p.left);
         let spent = spending::campaign_cost(state, jiff::Timestamp::now());
         Self {
-            schema: 1,
+            schema: 2,
             campaign: plan.campaign.clone(),
             completed: state.completed,
-            done_pct: if plan.runs.is_empty() {
-                100.0
-            } else {
-                (plan.runs.len() - left) as f64 * 100.0 / plan.runs.len() as f64
-            },
-            succeeded: sum(|p| p.succeeded),
-            failed: sum(|p| p.failed),
-            left,
+            activity: Activity::of(dir, state),
+            done_pct: progress.total.done_percent(),
+            counts: progress.total,
+            left_s: progress.left_s,
             last_entry: state.span.map(|(_, last)| format!("{last:.0}")),
             open,
             usd: (!spent.is_empty()).then(|| spending::total(spent.values()).usd),

@@ -1,20 +1,20 @@
-//! Who is told what a session does.
+//! Receivers of a session's events.
 
 use cvc_controller::observe::Observer;
 use cvc_core::campaign::Block;
 use cvc_core::point::PlannedPoint;
 
-/// Who is told what a session does.
+/// Receives the events of sessions, for display.
 pub trait Audience {
-    /// Returns an observer of what concerns no points yet.
+    /// Returns an observer for the preparation, before the points are known.
     fn preparing(&self) -> Box<dyn Observer>;
 
-    /// Returns an observer of the runs of these points, which are expected to take so long, seconds.
+    /// Returns an observer of the runs of these points, which are expected to take `expected_s` seconds in total.
     fn running(&self, points: &[PlannedPoint], expected_s: f64) -> Box<dyn Observer>;
 
-    /// Is told that a block of runs begins, of so many.
+    /// Called when a block of runs begins; the campaign has `count` blocks.
     fn block(&self, block: Block, count: u32);
 
-    /// Is told a remark.
+    /// Called with a remark for the user.
     fn remark(&self, what: &str);
 }

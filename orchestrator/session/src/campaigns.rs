@@ -1,4 +1,4 @@
-//! Finds campaigns by what the command line names: a file, a directory, a campaign or a site.
+//! Finds campaigns by an argument of the command line: a file, a directory, a campaign or a site.
 
 use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -15,10 +15,10 @@ use cvc_journal::CampaignState;
 use cvc_sites::inventory::ask;
 use jiff::Timestamp;
 
-/// Is told what is done on the way.
-pub type Teller<'a> = &'a dyn Fn(&str);
+/// Receives progress messages.
+pub type ReportFn<'a> = &'a dyn Fn(&str);
 
-/// Reads a campaign file, with the descriptors beside it and those that cvc carries. It starts nothing.
+/// Reads a campaign file, with the application descriptors next to it and the built-in ones. Starts no program.
 pub fn load(file: &Utf8Path, variant: Option<&str>) -> Result<Spec, SessionError> {
     load_with(file, variant, &KnownHosts::new())
 }
@@ -37,10 +37,10 @@ fn load_with(
     )?)
 }
 
-/// Makes a campaign of cvc's stencil kernel with all MPI libraries that this machine may have.
+/// Returns a campaign that runs cvc's stencil kernel on this machine, with all MPI libraries that this machine may have.
 ///
 /// # Errors
-/// When the descriptors of cvc cannot be written.
+/// The built-in descriptors cannot be written.
 pub fn campaign_here(
     name: &str,
     processes: u32,
@@ -62,32 +62,32 @@ pub fn campaign_here(
     Ok(campaign.into_spec(|_, _| ())?)
 }
 
-/// The inventories that a command may ask.
+/// The kinds of inventories that a command may query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Askable {
-    /// Texts, for which Ansible starts nothing. Without Ansible their hosts stay unknown.
+    /// Inventories that are text files, for which Ansible starts no program. If Ansible is missing, their hosts stay unknown.
     Texts,
-    /// All, with programs that the campaign file names.
+    /// All inventories, including programs that the campaign file names.
     All,
 }
 
-/// Reads a campaign file, and asks inventories for their hosts.
+/// Reads a campaign file, and queries its inventories for their hosts.
 pub fn load_and_ask(
     file: &Utf8Path,
     variant: Option<&str>,
     askable: Askable,
-    tell: Teller<'_>,
+    report: ReportFn<'_>,
 ) -> Result<Spec, SessionError> {
-    ask_inventories(load(file, variant)?, (file, variant), None, askable, tell)
+    ask_inventories(load(file, variant)?, (file, variant), None, askable, report)
 }
 
-/// Asks for the hosts that are unknown, of one site or of all, and reads the file again with them.
+/// Queries the inventories of sites with unknown hosts (of one site, or of all sites), and reads the campaign file again with the hosts.
 fn ask_inventories(
     spec: Spec,
     (file, variant): (&Utf8Path, Option<&str>),
     only: Option<&str>,
     askable: Askable,
-    tell: Teller<'_>,
+    report: ReportFn<'_>,
 ) -> Result<Spec, SessionError> {
     let mut hosts = KnownHosts::new();
     for (name, inventory) in
@@ -98,10 +98,10 @@ fn ask_inventories(
             (InventoryKind::Text, _) => {}
             (_, Askable::Texts) => continue,
             (InventoryKind::Program, Askable::All) => {
-                tell(&format!("running the inventory program {path} of {file}"));
+                report(&format!("running the inventory program {path} of {file}"));
             }
-            (kind, Askable::All) => tell(&format!(
-                "asking ansible-inventory for {path} of {file}, which {}",
+            (kind, Askable::All) => report(&format!(
+                "querying ansible-inventory for {path} of {file}, which {}",
                 kind.describe()
             )),
         }
@@ -114,7 +114,7 @@ fn ask_inventories(
     if hosts.is_empty() {
         return Ok(spec);
     }
-    // those of sites that were known before stay
+    // hosts that are already known stay
     let known = spec.sites.iter().filter_map(|(name, site)| {
         let cluster = site.cluster.as_ref().filter(|c| c.inventory.is_some())?;
         (!cluster.hosts.is_empty()).then(|| (name.clone(), Ok(cluster.hosts.clone())))
@@ -123,55 +123,33 @@ fn ask_inventories(
     load_with(file, variant, &hosts)
 }
 
-/// The sites whose hosts are unknown, because their inventories were not asked.
+/// Returns the sites whose hosts are unknown, because their inventories were not queried.
 pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &Inventory)> {
     spec.sites
         .iter()
         .filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
 }
 
-/// Reads the campaign of a site, with the hosts of this site: its inventory is asked if need be. Without a file it is the only campaign file of the
-/// directory.
+/// Reads the campaign that has a site, with the hosts of this site; queries the site's inventory if necessary. Without `file`, reads the only
+/// campaign file of the current directory.
 ///
 /// # Errors
-/// When there is none, it is wrong, or has no such site.
+/// The file is missing, invalid, or has no such site.
 pub fn load_of_site(
     site: &str,
     file: Option<&Utf8Path>,
     variant: Option<&str>,
-    tell: Teller<'_>,
+    report: ReportFn<'_>,
 ) -> Result<Spec, SessionError> {
-    let wrong = |message: String, hint: String| SessionError::Asked { message, hint };
     let file = match file {
         Some(file) => file.to_owned(),
-        None => {
-            let mut found = campaign_files(Utf8Path::new("."));
-            match found.len() {
-                1 => found.swap_remove(0),
-                0 => {
-                    return Err(wrong(
-                        "no campaign file in this directory".into(),
-                        "name it: --file FILE".into(),
-                    ));
-                }
-                _ => {
-                    let names: Vec<&str> = found.iter().map(|f| f.as_str()).collect();
-                    return Err(wrong(
-                        format!(
-                            "several campaign files in this directory: {}",
-                            names.join(", ")
-                        ),
-                        "name one: --file FILE".into(),
-                    ));
-                }
-            }
-        }
+        None => only_campaign_file(Utf8Path::new("."), "name it: --file FILE")?,
     };
     let spec = load(&file, variant)?;
-    let spec = ask_inventories(spec, (&file, variant), Some(site), Askable::All, tell)?;
+    let spec = ask_inventories(spec, (&file, variant), Some(site), Askable::All, report)?;
     if !spec.sites.contains_key(site) {
         let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
-        return Err(wrong(
+        return Err(SessionError::asked(
             format!("{file} has no site `{site}`"),
             format!("its sites: {}", sites.join(", ")),
         ));
@@ -179,21 +157,58 @@ pub fn load_of_site(
     Ok(spec)
 }
 
-/// Checks that the machines of a site are there without a campaign that runs.
+/// Checks that the machines of a site exist independently of campaigns.
 ///
 /// # Errors
-/// When a cloud has yet to launch them.
+/// The machines are cloud instances, which exist only during a campaign.
 pub fn is_standing(spec: &Spec, site: &str) -> Result<(), SessionError> {
     match spec.sites.get(site) {
-        Some(found) if found.kind == SiteKind::Ec2 => Err(SessionError::Asked {
+        Some(found) if found.kind == SiteKind::Ec2 => Err(SessionError::ImpossibleRequest {
             message: format!("the machines of the site `{site}` exist only while its campaign runs"),
-            hint: "`cvc run` launches them and installs what they need; `cvc doctor` checks what that needs".into(),
+            hint: "`cvc run` launches them and installs their software; `cvc doctor` checks the requirements".into(),
         }),
         _ => Ok(()),
     }
 }
 
-/// The campaign files of a directory: TOML with a schema and sites.
+/// Returns the campaign file that a path names: the path itself or, if it is a directory, the only campaign file in it.
+///
+/// # Errors
+/// The directory contains no campaign file, or several.
+pub fn campaign_file(path: &Utf8Path) -> Result<Utf8PathBuf, SessionError> {
+    match path.is_dir() {
+        true => only_campaign_file(path, "name it: FILE"),
+        false => Ok(path.to_owned()),
+    }
+}
+
+fn only_campaign_file(directory: &Utf8Path, hint: &str) -> Result<Utf8PathBuf, SessionError> {
+    let mut found = campaign_files(directory);
+    let place = match directory.as_str() {
+        "." => "this directory",
+        other => other,
+    };
+    let message = match found.as_slice() {
+        [_] => {
+            return Ok(match directory.as_str() {
+                "." => found.swap_remove(0),
+                _ => directory.join(found.swap_remove(0)),
+            });
+        }
+        [] => format!("no campaign file in {place}"),
+        several => format!(
+            "several campaign files in {place}: {}",
+            several
+                .iter()
+                .map(|file| file.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    };
+    Err(SessionError::asked(message, hint))
+}
+
+/// Returns the campaign files of a directory: TOML files with a schema and sites.
 fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
     let has = |text: &str, start: &str| text.lines().any(|l| l.trim_start().starts_with(start));
     let is_campaign = |path: &Utf8Path| {
@@ -210,12 +225,13 @@ fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// The campaign as it was last run, from the copy of its file and the list of its hosts beside its runs.
+/// Reads a campaign as it was last run, from the campaign file and the list of hosts that are stored in its directory.
 pub fn load_stored(dir: &CampaignDir) -> Result<Spec, SessionError> {
     load_with(&dir.campaign_file(), None, &kept_hosts(dir)?)
 }
 
-/// Reads a campaign file, with the hosts that the campaign last ran on where inventories name others; inventories that are texts are asked for the rest.
+/// Reads a campaign file. Sites with inventories get the hosts from the campaign's last run. For sites without stored hosts, inventories that are
+/// text files are queried.
 pub fn load_with_kept_hosts(
     file: &Utf8Path,
     variant: Option<&str>,
@@ -228,7 +244,7 @@ pub fn load_with_kept_hosts(
     ask_inventories(spec, (file, variant), None, Askable::Texts, &|_| ())
 }
 
-/// The directory of a campaign, given by its file (and variant), its directory or its name.
+/// Returns the directory of a campaign. `campaign` is its file, its directory or its name; `variant` is a variant of the file.
 pub fn campaign_dir(
     campaign: &Utf8Path,
     variant: Option<&str>,
@@ -237,7 +253,7 @@ pub fn campaign_dir(
     find_campaign(campaign, variant, campaigns, |dir| dir.journal().is_file())
 }
 
-/// The same for a campaign that may have lost its journal.
+/// Like [`campaign_dir`], but also finds a campaign that has lost its journal.
 pub fn campaign_dir_even_damaged(
     campaign: &Utf8Path,
     variant: Option<&str>,
@@ -251,7 +267,7 @@ pub fn campaign_dir_even_damaged(
 /// Reads the plan of a campaign.
 ///
 /// # Errors
-/// When it cannot be read, or is none.
+/// The file cannot be read, or is not a plan.
 pub fn read_plan(dir: &CampaignDir) -> Result<Plan, StoreError> {
     let path = dir.plan();
     serde_json::from_str(&read_text(&path)?)
@@ -264,10 +280,17 @@ fn find_campaign(
     campaigns: &Utf8Path,
     is_one: impl Fn(&CampaignDir) -> bool,
 ) -> Result<CampaignDir, SessionError> {
+    let only_file;
+    let campaign = if campaign == "." && !is_one(&CampaignDir::at(campaign)) {
+        only_file = campaign_file(campaign)?;
+        &only_file
+    } else {
+        campaign
+    };
     let named = CampaignDir::at(&campaigns.join(campaign));
     let is_named = is_name(campaign) && is_one(&named);
     let is_toml = campaign.extension() == Some("toml");
-    // a program may have the name of the campaign that measures it
+    // a program may have the same name as the campaign that measures it
     let dir = if campaign.is_file() && (is_toml || variant.is_some() || !is_named) {
         CampaignDir::new(campaigns, &load(campaign, variant)?.name)
     } else if let Some(variant) = variant {
@@ -285,12 +308,13 @@ fn find_campaign(
     }
 }
 
-/// Whether a path may be the name of a campaign; `./x`, `x/` and `a/x` are directories.
+/// Returns whether a path may be the name of a campaign. Paths such as `./x`, `x/` and `a/x` name directories instead.
 fn is_name(campaign: &Utf8Path) -> bool {
     campaign.file_name() == Some(campaign.as_str())
 }
 
-/// The campaign that a directory is, or that has this name. A directory that is none does not hide the campaign of its name.
+/// Returns the campaign in the directory at this path, or else the campaign with this name. A directory at this path that is not a campaign is
+/// ignored.
 fn by_directory(
     campaign: &Utf8Path,
     named: CampaignDir,
@@ -302,7 +326,7 @@ fn by_directory(
     match (campaign.is_dir() && is_one(&here), is_named) {
         (true, true) if real(&here) != real(&named) => Err(SessionError::asked(
             format!(
-                "{campaign} is two campaigns: ./{campaign} and {}",
+                "{campaign} is ambiguous: ./{campaign} and {} are campaigns",
                 named.root()
             ),
             format!("write ./{campaign} or {}", named.root()),
@@ -322,13 +346,13 @@ fn by_directory(
     }
 }
 
-/// Returns a warning if the last entry of a campaign's journal is ahead of the clock: times go on from there.
+/// Returns a warning if the last entry of a campaign's journal is later than the clock shows. The journal's times then continue from that entry.
 pub fn clock_warning(state: &CampaignState, wall: Timestamp) -> Option<String> {
     let (_, last) = state.span?;
     let ahead = duration(clock::ahead(last, wall)?.as_secs_f64());
     Some(format!(
-        "warning: the journal's last entry, of {last:.0}, is {ahead} ahead of this machine's clock, and times go on from there\n  \
-         hint: set the clock if it is wrong now; if it was wrong then, times of this campaign stay ahead, and durations are right"
+        "warning: the journal's last entry, of {last:.0}, is {ahead} ahead of this machine's clock, and times continue from there\n  hint: set the clock if it \
+         is wrong now; if it was wrong then, times of this campaign stay ahead, but durations are correct"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! What is expected of a plan: time, space, money.
+//! Expected time, space and cost of a plan.
 
 use crate::shortage::{self, Shortage};
 use cvc_cloud::cost::{self, Expected, PriceBook, known_cores};
@@ -12,23 +12,23 @@ use cvc_prediction::space::{self, CheckpointSpace};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// What is expected of a plan.
+/// Expected time, space and cost of a plan.
 #[derive(Debug)]
 pub struct Expectations {
-    /// Cores of nodes, where they are known without asking them.
+    /// Number of cores of each site's nodes and write rates of storage, where known.
     pub machines: Machines,
-    /// Time and space of runs.
+    /// Time and space of the runs.
     pub estimates: Estimates,
-    /// Space of checkpoints, and what that is based on.
+    /// Space of one checkpoint of each point, and how it was estimated.
     pub spaces: HashMap<PointId, CheckpointSpace>,
-    /// Prices.
+    /// Prices of cloud resources.
     pub prices: PriceBook,
-    /// Memory that all processes of each point need together, where instances have to have it.
+    /// Memory that all processes of each point need together; empty unless a site has cloud instances.
     memory: HashMap<PointId, CheckpointSpace>,
 }
 
 impl Expectations {
-    /// Those of a plan whose campaign is, or will be, in this directory.
+    /// Returns the expectations for a plan. `dir` is the directory of the campaign, which need not exist yet.
     pub fn of(
         spec: &Spec,
         plan: &Plan,
@@ -65,7 +65,7 @@ impl Expectations {
         }
     }
 
-    /// Returns what instances have too little of for points that can run.
+    /// Returns for which points the instances of a site do not have enough memory or disk space. Ignores points that cannot run anyway.
     pub fn shortages(
         &self,
         spec: &Spec,
@@ -81,7 +81,7 @@ impl Expectations {
         shortage::find(spec, &self.prices, points, &self.memory)
     }
 
-    /// Says of each site whose cores are not known that times are not estimated.
+    /// Returns a message for each site whose run times cannot be estimated, because its number of cores is unknown.
     pub fn without_cores(&self, spec: &Spec, plan: &Plan) -> Vec<String> {
         spec.sites
             .iter()
@@ -122,21 +122,22 @@ impl Expectations {
             .collect()
     }
 
-    /// The reason why a point cannot run on the first instance type of its site.
+    /// Returns why the first instance type of a site is too small for a point; `None` if it is large enough.
     fn too_small(&self, spec: &Spec, point: &Point) -> Option<String> {
         let site = spec.sites.get(&point.site)?;
         let name = site.ec2.as_ref()?.instances.instance_types.first()?;
         let cores = known_cores(site, &self.prices)?;
-        if site.oversubscribe || point.mapping.node_loads().all(|load| load <= cores) {
+        if site.oversubscribe || !point.mapping.oversubscribes(cores) {
             return None;
         }
         Some(format!(
-            "{} puts more processes on a node than the {cores} vCPUs of {name}; set oversubscribe = true for the site to allow it",
-            point.mapping
+            "{} puts more {} on a node than the {cores} vCPUs of {name}; set oversubscribe = true for the site to allow it",
+            point.mapping,
+            point.mapping.workers()
         ))
     }
 
-    /// Returns what the plan is expected to cost without the points that cannot run.
+    /// Returns the expected cost of the plan, excluding the points that cannot run.
     pub fn cost(
         &self,
         spec: &Spec,
@@ -150,7 +151,8 @@ impl Expectations {
     }
 }
 
-/// The most that a node of each site of instances writes to each of its storage areas, MiB per second, where it is known.
+/// Returns the maximum rate at which a node writes to a storage area, MiB per second, by site and area. Only for sites of cloud instances, where
+/// known.
 fn bandwidths(spec: &Spec) -> HashMap<(String, String), f64> {
     let mut all = HashMap::new();
     for (name, site) in &spec.sites {
@@ -162,7 +164,7 @@ fn bandwidths(spec: &Spec) -> HashMap<(String, String), f64> {
             continue;
         };
         for storage in site.storage.keys() {
-            // what one node exports has the network between as well, and the files of all
+            // an exported area is limited by the network, too, and stores the files of all nodes
             let (place, is_exported) = shortage::place(site, ec2, instance_type, storage);
             if let Some(mib_s) = place.mib_s.filter(|_| !is_exported) {
                 all.insert((name.clone(), storage.clone()), mib_s);

@@ -1,13 +1,14 @@
-//! Why a run or a point is where it is: what was tried, what came of it, and what happens next.
+//! Explains the state of runs and points: their attempts, outcomes, and the next step.
 
-use crate::run_words::{MISSING, NOT_NEEDED, RunWords};
+use crate::run_words::{RunGroup, RunWord, RunWords};
 use camino::Utf8Path;
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
-    point::{Excluded, PlannedPoint, Repeat},
+    point::{Excluded, PlannedPoint},
     store::{CampaignDir, regular},
+    units::counted,
 };
 use cvc_journal::{Attempt, CampaignState};
 use serde::Serialize;
@@ -16,28 +17,28 @@ use std::{
     io::{Read, Seek, SeekFrom},
 };
 
-/// Bytes of a program's output that are shown: its end.
+/// Maximum number of bytes at the end of a program's output that are shown.
 const SHOWN_BYTES: u64 = 16 * 1024;
 
-/// Fewest letters of an identifier that are taken for it.
+/// Minimum number of digits to which an identifier may be abbreviated.
 const FEWEST: usize = 4;
 
-/// A run, explained.
+/// Explanation of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedRun {
-    /// Its identifier.
+    /// Identifier of the run.
     pub run: String,
-    /// Its point in a few words.
+    /// Short description of the point.
     pub point: String,
-    /// `repeat 2`, `warm-up 1`.
+    /// `repeat 2` or `warm-up 1`.
     pub repeat: String,
-    /// Its state in a word.
-    pub state: &'static str,
-    /// Why, and what happens next.
+    /// State of the run.
+    pub state: RunWord,
+    /// Why the run is in this state, and what happens next.
     pub why: String,
-    /// What was tried.
+    /// Attempts at the run.
     pub attempts: Vec<ExplainedAttempt>,
-    /// Directory of what it left, relative to the campaign's; absent if there is none.
+    /// Directory with the results or the leftovers of the run, relative to the campaign's directory; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
 }
@@ -45,46 +46,46 @@ pub struct ExplainedRun {
 /// An attempt at a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedAttempt {
-    /// Its number.
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// When it began, UTC.
+    /// Start time, UTC.
     pub started: Option<String>,
-    /// How long it took, seconds; absent without an end.
+    /// Duration, seconds; `None` if the attempt has no recorded end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_s: Option<f64>,
-    /// The nodes that it had; none on this machine.
+    /// Nodes of the attempt; empty if it ran on this machine.
     pub nodes: Vec<String>,
-    /// How it ended, in words.
+    /// How the attempt ended, as text.
     pub end: String,
 }
 
-/// What an identifier or a selection names.
+/// Explanation of the run or the points that an identifier or a selection names.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "of", rename_all = "kebab-case")]
 pub enum Explanation {
     /// One run.
     Run(ExplainedRun),
-    /// A point with its runs.
+    /// A point, with its runs.
     Point {
-        /// Its identifier.
+        /// Identifier of the point.
         point: String,
-        /// Its factors, in order.
+        /// Factors of the point, in order.
         factors: Vec<(String, String)>,
-        /// Why it has the runs that it has, and what happens next.
+        /// Why the point has this number of runs, and what happens next.
         why: String,
-        /// Its runs, in the order of the plan.
+        /// Runs of the point, in the order of the plan.
         runs: Vec<ExplainedRun>,
     },
-    /// A combination that does not run.
+    /// A combination of levels that is excluded from the plan.
     Excluded {
-        /// Its factors, in order.
+        /// Factors of the combination, in order.
         factors: Vec<(String, String)>,
-        /// Why not.
+        /// Why the combination does not run.
         why: String,
     },
 }
 
-/// Explains what the beginning of an identifier names: runs and points.
+/// Explains all runs and points whose identifiers begin with this text.
 pub fn explain_id(
     dir: &CampaignDir,
     plan: &Plan,
@@ -108,7 +109,7 @@ pub fn explain_id(
     runs.chain(points).collect()
 }
 
-/// Explains points, and combinations that do not run.
+/// Explains these points, and these combinations that do not run.
 pub fn explain_points<'p>(
     dir: &CampaignDir,
     plan: &Plan,
@@ -142,7 +143,8 @@ fn factors(point: &cvc_core::point::Point) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The ends of what a run's program printed, for people: standard error first, each if there is any.
+/// Returns the end of the output of a run's program, ready for display, with the name of each stream. Standard error comes first; empty streams are
+/// omitted.
 pub fn end_of_output(dir: &CampaignDir, run: &ExplainedRun) -> Vec<(&'static str, String)> {
     let Some(place) = &run.directory else {
         return Vec::new();
@@ -154,7 +156,7 @@ pub fn end_of_output(dir: &CampaignDir, run: &ExplainedRun) -> Vec<(&'static str
         .collect()
 }
 
-/// The end of a file as text; `None` without a file, or if it is blank.
+/// Returns the end of a file as text; `None` if the file is missing or blank.
 pub fn end_of(file: &Utf8Path) -> Option<String> {
     let path = file.as_std_path();
     let mut file = match regular::open(path) {
@@ -166,12 +168,12 @@ pub fn end_of(file: &Utf8Path) -> Option<String> {
         .ok()?;
     let mut bytes = Vec::new();
     file.take(SHOWN_BYTES).read_to_end(&mut bytes).ok()?;
-    // a program's output need not be text
+    // a program's output may contain bytes that are not text
     let text = String::from_utf8_lossy(&bytes).into_owned();
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// A value as files write it.
+/// Returns the word by which files represent the value of an enum.
 fn word(value: impl Serialize) -> String {
     serde_json::to_value(value)
         .ok()
@@ -184,9 +186,9 @@ struct Explainer<'c> {
     words: RunWords<'c>,
     /// The runs of each point, in the order of the plan.
     runs: HashMap<&'c PointId, Vec<&'c PlannedRun>>,
-    /// Each point in a few words.
+    /// Short description of each point.
     labels: HashMap<&'c PointId, String>,
-    /// How many runs that are to be done come before each.
+    /// For each run, the number of runs before it in the plan that are still pending.
     before: HashMap<&'c RunId, usize>,
 }
 
@@ -198,10 +200,7 @@ impl<'c> Explainer<'c> {
         for run in &plan.runs {
             runs.entry(&run.point).or_default().push(run);
             before.insert(&run.id, waiting);
-            waiting += usize::from(matches!(
-                words.of_run(run).0,
-                "to do" | "abandoned" | "open" | MISSING
-            ));
+            waiting += usize::from(words.of_run(run).0.group() == RunGroup::Left);
         }
         let labels = plan
             .points
@@ -225,18 +224,19 @@ impl<'c> Explainer<'c> {
             .flatten()
             .map(|run| self.run(run))
             .collect();
-        let count = |state: &str| runs.iter().filter(|run| run.state == state).count();
+        let count = |group: RunGroup| runs.iter().filter(|run| run.state.group() == group).count();
         let mut why = format!(
-            "{} of {} runs succeeded, {} failed, {} to do",
-            count("succeeded"),
+            "{} of {} runs succeeded, {} failed, {} left",
+            count(RunGroup::Succeeded),
             runs.len(),
-            count("failed"),
-            count("to do") + count("abandoned") + count(MISSING)
+            count(RunGroup::Failed),
+            count(RunGroup::Left)
         );
         if let Some(decision) = self.state.decided.get(&point.id) {
             why.push_str(&format!(
-                "; no more are needed after {} repeats: {}",
-                decision.repeats, decision.reason
+                "; no more are needed after {}: {}",
+                counted(decision.repeats, "repeat"),
+                decision.reason
             ));
         }
         if self.state.quarantined.contains(&point.id) {
@@ -256,10 +256,15 @@ impl<'c> Explainer<'c> {
         let attempts: &[Attempt] = history.map_or(&[], |history| &history.attempts);
         let last = attempts.iter().rev().find(|a| a.outcome.is_some());
         let directory = match state {
-            "succeeded" => Some(format!("runs/{}", run.id)),
-            "failed" => last.map(|a| format!("runs/{}.failed-{}", run.id, a.number)),
-            "open" => Some(format!("runs/{}.partial", run.id)),
-            _ => None,
+            RunWord::Succeeded => Some(format!("runs/{}", run.id)),
+            RunWord::Failed => last.map(|a| format!("runs/{}.failed-{}", run.id, a.number)),
+            RunWord::Open => Some(format!("runs/{}.partial", run.id)),
+            RunWord::Missing
+            | RunWord::Quarantined
+            | RunWord::NotNeeded
+            | RunWord::Abandoned
+            | RunWord::Skipped
+            | RunWord::ToDo => None,
         };
         let point = self
             .labels
@@ -269,10 +274,7 @@ impl<'c> Explainer<'c> {
         ExplainedRun {
             run: run.id.to_string(),
             point,
-            repeat: match run.repeat {
-                Repeat::Measured(n) => format!("repeat {n}"),
-                Repeat::Warmup(n) => format!("warm-up {n}"),
-            },
+            repeat: run.repeat.to_string(),
             state,
             why: self.why(run, state, reason, attempts),
             attempts: attempts.iter().map(explained).collect(),
@@ -283,52 +285,54 @@ impl<'c> Explainer<'c> {
     fn why(
         &self,
         run: &PlannedRun,
-        state: &str,
+        state: RunWord,
         reason: Option<String>,
         attempts: &[Attempt],
     ) -> String {
         let reason = reason.unwrap_or_default();
         match state {
-            "succeeded" if attempts.len() > 1 => {
-                format!("it succeeded at attempt {}", attempts.len())
+            RunWord::Succeeded if attempts.len() > 1 => format!("at attempt {}", attempts.len()),
+            RunWord::Succeeded => "at the first attempt".to_owned(),
+            RunWord::Missing => {
+                "it succeeded, but its directory is missing: `cvc run` repeats it".to_owned()
             }
-            "succeeded" => "it succeeded".to_owned(),
-            MISSING => {
-                "it had succeeded, and its directory is gone: `cvc run` repeats it".to_owned()
+            RunWord::Failed => format!("{reason}; `cvc run --retry-failed` retries it"),
+            RunWord::Open => {
+                "it is running, or was interrupted with its controller: `cvc run` finds out"
+                    .to_owned()
             }
-            "failed" => format!("{reason}; `cvc run --retry-failed` tries it again"),
-            "open" => "it is under way, or was cut off with its controller: `cvc run` finds out"
-                .to_owned(),
-            "quarantined" => format!("it is not tried{QUARANTINED}"),
-            NOT_NEEDED => format!("no further run of its point is needed: {reason}"),
-            "abandoned" => {
+            RunWord::Quarantined => format!("it is not tried{QUARANTINED}"),
+            RunWord::NotNeeded => format!("no further run of its point is needed: {reason}"),
+            RunWord::Abandoned => {
                 let lost = attempts.last().is_some_and(|a| a.lost);
                 let what = if lost {
                     "it was lost with its agent or its nodes"
                 } else {
-                    "it was cut off"
+                    "it was interrupted"
                 };
                 format!("{what}, which does not count as an attempt: `cvc run` repeats it")
             }
-            "skipped" => format!("it cannot run here: {reason}; each `cvc run` looks again"),
-            _ => self.waits(run),
+            RunWord::Skipped => {
+                format!("it cannot run here: {reason}; each `cvc run` checks again")
+            }
+            RunWord::ToDo => self.waits(run),
         }
     }
 
-    /// What a run that nobody has tried waits for.
+    /// Returns the reason why a run has not been tried yet.
     fn waits(&self, run: &PlannedRun) -> String {
         let before = self.before.get(&run.id).copied().unwrap_or_default();
         match before {
             0 => "it is the next one that `cvc run` starts".to_owned(),
-            1 => "it has not had its turn: 1 run is to be done before it".to_owned(),
-            _ => format!("it has not had its turn: {before} runs are to be done before it"),
+            1 => "it waits for its turn: 1 run comes before it".to_owned(),
+            _ => format!("it waits for its turn: {before} runs come before it"),
         }
     }
 }
 
-/// What holds of the runs of a quarantined point.
+/// Part of a sentence that explains why the runs of a quarantined point are not tried.
 const QUARANTINED: &str =
-    ", because its point failed too often: `cvc run --retry-failed` takes it up again";
+    ", because its point failed too often: `cvc run --retry-failed` retries it";
 
 fn explained(attempt: &Attempt) -> ExplainedAttempt {
     let end = match (&attempt.outcome, attempt.abandoned, attempt.lost) {
@@ -345,8 +349,8 @@ fn explained(attempt: &Attempt) -> ExplainedAttempt {
         (None, true, false) if attempt.with_controller => {
             "ended with its controller; does not count".to_owned()
         }
-        (None, true, false) => "cut off; does not count".to_owned(),
-        (None, false, _) => "no end is known".to_owned(),
+        (None, true, false) => "interrupted; does not count".to_owned(),
+        (None, false, _) => "its end is not recorded".to_owned(),
     };
     let took_s = attempt
         .started

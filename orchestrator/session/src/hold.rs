@@ -1,10 +1,10 @@
-//! The sessions that one command holds: one, or one for each fleet of instances.
+//! Carries out the sessions of one command: a single session, or one for each fleet of instances.
 
 use crate::{
     audience::Audience, campaigns::clock_warning, error::SessionError, installing::install_all,
-    session::Session,
+    session::CampaignSession,
 };
-use cvc_controller::observe::Progress;
+use cvc_controller::observe::SessionProgress;
 use cvc_controller::runner::{NextBlock, Options, Summary, next_block, run_campaign};
 use cvc_core::campaign::{Block, BlockKind, SiteKind};
 use cvc_core::clock;
@@ -14,7 +14,7 @@ use cvc_core::plan::{Plan, PlannedRun};
 use cvc_core::point::{PlannedPoint, Point};
 use cvc_core::stop::{StopRequest, StopSignal};
 use cvc_core::store::CampaignDir;
-use cvc_engine::attempt::{Found, Readiness};
+use cvc_engine::attempt::{FoundComponents, Readiness};
 use cvc_journal::{CampaignState, RunState};
 use cvc_os::measuring::others_measure;
 use cvc_sites::install::Lock;
@@ -22,42 +22,42 @@ use jiff::{Timestamp, civil::Date};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
-/// How sessions are held.
+/// Options of the sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HoldOptions {
-    /// Whether runs that failed for good are tried again.
+    /// Whether to retry runs that have no attempt left.
     pub retry_failed: bool,
-    /// Whether sites go on whose first runs all fail in the same way.
+    /// Whether a site continues to begin runs although its first runs all fail in the same way.
     pub keep_going: bool,
-    /// Whether what is missing is installed first.
+    /// Whether to install missing software first.
     pub install: bool,
-    /// Whether the software of sites is recorded in the lock file, instead of being compared with it.
+    /// Whether to record the software of sites in the lock file, instead of comparing it with the file.
     pub update_lock: bool,
-    /// The end of the sessions; the caller asks for a stop then.
+    /// Time at which the sessions end; `None` for no limit. The caller requests a stop at this time.
     pub until: Option<Instant>,
 }
 
-/// How the sessions of a command ended.
+/// Result of all sessions of a command.
 #[derive(Debug)]
-pub struct Ended {
-    /// The state of the campaign.
+pub struct HoldEnd {
+    /// State of the campaign after the last session.
     pub summary: Summary,
-    /// The block of runs that must wait for another day.
+    /// The next block of runs and the day on which it may begin; `None` unless that is a later day.
     pub waits: Option<(Block, Date)>,
 }
 
-impl Session {
-    /// Runs what remains of the campaign, block by block.
+impl CampaignSession {
+    /// Carries out the rest of the campaign, block by block.
     ///
     /// # Errors
-    /// What stops the campaign. A failed run is data, not an error.
+    /// The error that stops the campaign. A failed run is data, not an error.
     pub async fn hold(
         &self,
         options: HoldOptions,
         base: Options,
         audience: &dyn Audience,
         mut stop_signal: StopSignal,
-    ) -> Result<Ended, SessionError> {
+    ) -> Result<HoldEnd, SessionError> {
         let (spec, plan, dir) = (&self.spec, &self.plan, &self.dir);
         if options.install {
             let mut observer = audience.preparing();
@@ -71,7 +71,7 @@ impl Session {
             )
             .await?;
         }
-        // a journal that cannot be read is refused in a moment, with all that there is to say
+        // an unreadable journal is rejected, with all details, when the session opens it
         let mut state = CampaignState::read(&dir.journal()).unwrap_or_default();
         if let Some(warning) = clock_warning(&state, Timestamp::now()) {
             audience.remark(&warning);
@@ -84,14 +84,14 @@ impl Session {
             let last_block = match next {
                 NextBlock::All => None,
                 NextBlock::Of(block) => Some(block.number),
-                // what is left of earlier ones
+                // only what remains of earlier blocks
                 NextBlock::NotBefore { block, .. } => Some(block.number - 1),
             };
             if let NextBlock::Of(block) = next {
                 audience.block(block, spec.run.block_count());
             }
             let of_now = Options {
-                // what failed on this fleet is not tried again on the next
+                // runs that failed on this fleet are not retried on the next one
                 retry_failed: options.retry_failed && is_first,
                 keep_going: options.keep_going,
                 only: self.only.clone(),
@@ -111,19 +111,19 @@ impl Session {
             state = CampaignState::read(&dir.journal()).unwrap_or_default();
             (next, is_first) = (next_of(&state), false);
             match next {
-                // fleets come one after another; days do not pass meanwhile
+                // blocks for fleets follow each other immediately; a block for another day must wait
                 NextBlock::Of(block)
                     if block.of == BlockKind::Fleets
                         && !is_over
                         && last_block.is_some_and(|last| block.number > last) => {}
                 NextBlock::NotBefore { block, day } => {
-                    return Ok(Ended {
+                    return Ok(HoldEnd {
                         summary,
                         waits: Some((block, day)),
                     });
                 }
                 NextBlock::All | NextBlock::Of(_) => {
-                    return Ok(Ended {
+                    return Ok(HoldEnd {
                         summary,
                         waits: None,
                     });
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// One session, up to and including a block of runs.
+    /// Carries out one session. `options` has the last block that the session carries out.
     async fn hold_one(
         &self,
         state: &CampaignState,
@@ -144,14 +144,22 @@ impl Session {
         let mut observer = audience.preparing();
         let left = points_left(plan, &self.dir, state);
         let readiness = |site: &str| {
-            Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site))
+            let points = left.iter().copied().filter(|p| p.site == site);
+            Readiness::for_points(&spec.apps, &spec.trace, points)
         };
         let sites = self
-            .ask_sites(readiness, |what| observer.on(&Progress::Preparing { what }))
+            .ask_sites(readiness, |what| {
+                observer.on(&SessionProgress::Preparing { what })
+            })
             .await;
         drop(observer);
         for (name, site) in &sites {
-            Lock::keep(&self.dir, name, &Found::of(site), options.update_lock)?;
+            Lock::keep(
+                &self.dir,
+                name,
+                &FoundComponents::of(site),
+                options.update_lock,
+            )?;
         }
         let selected = self.selected();
         let expectations = self.expectations(&selected, &sites);
@@ -179,23 +187,23 @@ impl Session {
         };
         if selected.points.iter().any(is_here) && others_measure() {
             let what =
-                "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
-            observer.on(&Progress::Site { what });
+                "another campaign is measuring on this machine: both may be slower, and both reports flag the affected runs".to_owned();
+            observer.on(&SessionProgress::Site { what });
         }
         let times = estimates.too_long(spec.run.timeout_s);
         for what in times.into_iter().chain(estimates.too_short()) {
-            observer.on(&Progress::Site { what });
+            observer.on(&SessionProgress::Site { what });
         }
         for shortage in shortages {
-            observer.on(&Progress::Site {
-                what: shortage.told(),
+            observer.on(&SessionProgress::Site {
+                what: shortage.describe(),
             });
         }
         Ok(run_campaign(spec, plan, sites, &options, stop_signal, observer.as_mut()).await?)
     }
 }
 
-/// The points with a run that is not known to have succeeded, or of which the directory is gone.
+/// Returns the points that have runs left: runs that have not succeeded according to the journal, or whose directories are missing.
 fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir, state: &CampaignState) -> Vec<&'p Point> {
     let is_done = |run: &PlannedRun| {
         matches!(
@@ -217,4 +225,81 @@ fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir, state: &CampaignState) -> 
         .filter(|p| left.contains(&p.id))
         .map(|p| &p.point)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::ids::RunId;
+    use cvc_core::outcome::Cause;
+    use cvc_core::point::Repeat;
+    use cvc_journal::{Entry, Event};
+
+    #[test]
+    fn points_are_left_until_each_run_has_succeeded_and_its_directory_is_there() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let dir = CampaignDir::at(scratch.path().try_into().expect("UTF-8"));
+        let id = |n: usize| PointId::from_written(&format!("p{n}"));
+        let run = |n: usize| RunId::from_written(&format!("r{n}"));
+        let point = |n: usize| PlannedPoint {
+            id: id(n),
+            point: Point {
+                class: n.to_string(),
+                ..Point::default()
+            },
+            baseline: false,
+            expected_failure: None,
+        };
+        let planned = |n: usize| PlannedRun {
+            id: run(n),
+            point: id(n),
+            repeat: Repeat::Measured(1),
+            block: None,
+        };
+        let plan = Plan {
+            schema: 1,
+            campaign: "c".into(),
+            seed: 1,
+            points: (0..4).map(point).collect(),
+            runs: (0..4).map(planned).collect(),
+            excluded: Vec::new(),
+            predict: None,
+        };
+        let failed = Outcome::Failed {
+            cause: Cause::Application,
+            detail: String::new(),
+        };
+        let outcomes = [
+            Some(Outcome::Succeeded),
+            Some(Outcome::Succeeded),
+            Some(failed),
+            None,
+        ];
+        let mut state = CampaignState::default();
+        for (n, outcome) in outcomes.into_iter().enumerate() {
+            let begin = Event::RunIntended {
+                run: run(n),
+                attempt: 1,
+                nodes: Default::default(),
+            };
+            let end = outcome.map(|outcome| Event::RunFinished {
+                run: run(n),
+                attempt: 1,
+                outcome,
+                records: None,
+                manifest: None,
+                not_again: None,
+            });
+            for event in std::iter::once(begin).chain(end) {
+                let at = Timestamp::UNIX_EPOCH;
+                state.apply(&Entry { seq: 1, at, event }).expect("legal");
+            }
+        }
+        std::fs::create_dir_all(dir.run(&run(0))).expect("makes");
+        let left: Vec<&str> = points_left(&plan, &dir, &state)
+            .into_iter()
+            .map(|point| point.class.as_str())
+            .collect();
+        assert_eq!(left, ["1", "2", "3"]);
+    }
 }

@@ -1,24 +1,24 @@
-//! Installing what a campaign needs on its sites.
+//! Installs the software that a campaign needs on its sites.
 
 use crate::error::SessionError;
-use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::observe::{Observer, SessionProgress};
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_core::plan::Plan;
 use cvc_core::stop::StopSignal;
 use cvc_core::store::{CampaignDir, CampaignLock, StoreError};
-use cvc_sites::install::{self, InstallEvent, InstallReport, Request};
+use cvc_sites::install::{self, InstallEvent, InstallReport, InstallRequest};
 
-/// Installs on one site, or only checks it.
+/// Installs the software that a campaign needs on one site, or only checks whether it is installed.
 ///
 /// # Errors
-/// When something cannot be installed, or the user stopped it.
+/// Something cannot be installed, or the user stopped the installation.
 pub async fn install_one(
-    request: &Request<'_>,
+    request: &InstallRequest<'_>,
     stop_signal: &mut StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<InstallReport, SessionError> {
-    let mut on = |event: InstallEvent| observer.on(&Progress::Install(event));
-    // two at once would be in each other's way on the hosts, and in cvc.lock
+    let mut on = |event: InstallEvent| observer.on(&SessionProgress::Install(event));
+    // two installations at once would conflict on the hosts and in cvc.lock
     let _lock = if request.check {
         None
     } else {
@@ -32,10 +32,10 @@ pub async fn install_one(
     Ok(install::install(request, stop_signal, &mut on).await?)
 }
 
-/// Installs on every site that the plan uses.
+/// Installs the software of every site that the plan uses.
 ///
 /// # Errors
-/// As [`install_one`].
+/// See [`install_one`].
 pub async fn install_all(
     spec: &Spec,
     plan: &Plan,
@@ -44,14 +44,14 @@ pub async fn install_all(
     stop_signal: &mut StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<(), SessionError> {
-    // instances are set up once they are launched for the campaign
+    // cloud instances are set up when they are launched
     let there = spec
         .sites
         .iter()
         .filter(|(_, s)| s.kind != SiteKind::Ec2)
         .map(|(name, _)| name);
     for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
-        let request = Request {
+        let request = InstallRequest {
             spec,
             plan,
             site,

@@ -1,4 +1,4 @@
-//! What sessions need of this machine: its sites, its programs.
+//! Facts about this machine that sessions need: its sites and programs.
 
 use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -11,12 +11,12 @@ use cvc_sites::remote::BySsh;
 use indexmap::IndexMap;
 use std::{collections::HashMap, sync::Arc};
 
-/// Where a session takes place.
+/// The machine of a session.
 #[derive(Clone)]
 pub struct Machine {
     /// Directory of all campaigns.
     pub campaigns: Utf8PathBuf,
-    /// The clouds; `None` in a cvc that was built without any.
+    /// The clouds; `None` if this cvc was built without any.
     pub clouds: Option<Arc<dyn Clouds>>,
 }
 
@@ -29,16 +29,16 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// Returns what the engine needs to know of this machine.
+    /// Returns the options for running campaigns on this machine.
     ///
     /// # Errors
-    /// When the path of this program is unknown, or its processes cannot be told from others'.
+    /// The path of this program is unknown, or /proc does not show this process.
     pub fn options(&self) -> Result<Options, SessionError> {
         let myself = std::env::current_exe()
             .ok()
             .and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
         let myself = myself.ok_or(SessionError::UnknownPath)?;
-        // else what is left of runs is looked for among others' processes
+        // with a /proc of another namespace, foreign processes could be mistaken for those of runs
         ProcessId::own().map_err(|error| SessionError::Machine {
             message: error.to_string(),
             hint: "give the namespace a /proc of its own, as `unshare --mount-proc` does",
@@ -62,23 +62,25 @@ impl Machine {
     }
 }
 
-/// The program to copy to nodes: the one that `CVC_NODE_PROGRAM` names, else the one beside this program, else, for a program in cargo's
-/// `target/quick`, the one that `cargo xtask node --release` builds.
+/// Returns the program to copy to nodes: the one that `CVC_NODE_PROGRAM` names, otherwise the one next to this program. If there is neither, and this
+/// program is in cargo's `target/quick`, returns the one that `cargo xtask node --release` builds.
 fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
-    let beside = myself.with_file_name("cvc-node");
+    let sibling = myself.with_file_name("cvc-node");
     match std::env::var("CVC_NODE_PROGRAM") {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
-        _ if beside.is_file() => beside,
+        _ if sibling.is_file() => sibling,
         _ => {
             let quick = myself
                 .parent()
                 .filter(|dir| dir.file_name() == Some("quick"));
-            quick.map_or(beside, |dir| dir.with_file_name("release").join("cvc-node"))
+            quick.map_or(sibling, |dir| {
+                dir.with_file_name("release").join("cvc-node")
+            })
         }
     }
 }
 
-/// Finds out what this machine has, for every site of a campaign that is this machine. `readiness` says how far to prepare the site of a name.
+/// Queries this machine's software for each of a campaign's sites that are this machine. `readiness` returns how far a site is to be prepared.
 pub async fn ask_sites(
     spec: &Spec,
     readiness: impl Fn(&str) -> Readiness,

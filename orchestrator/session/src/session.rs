@@ -1,7 +1,7 @@
 //! A campaign that is open for a command.
 
 use crate::{
-    campaigns::{Askable, Teller, load_and_ask},
+    campaigns::{Askable, ReportFn, campaign_file, load_and_ask},
     error::SessionError,
     expectations::Expectations,
     machine::ask_sites,
@@ -18,45 +18,47 @@ use std::collections::HashSet;
 
 /// A campaign that is open for a command.
 #[derive(Debug)]
-pub struct Session {
-    /// Its file.
+pub struct CampaignSession {
+    /// The campaign file.
     pub file: Utf8PathBuf,
-    /// What the file says.
+    /// The checked content of the file.
     pub spec: Spec,
-    /// Its whole plan.
+    /// The whole plan of the campaign.
     pub plan: Plan,
-    /// The points that this session is limited to; `None`: all.
+    /// The points that this session is limited to; `None` for all points.
     pub only: Option<HashSet<PointId>>,
-    /// Its directory, which need not exist.
+    /// Directory of the campaign, which need not exist.
     pub dir: CampaignDir,
 }
 
-impl Session {
-    /// Opens a campaign file to look at it: nothing that the file names is started. Inventories that are texts are read.
+impl CampaignSession {
+    /// Opens a campaign file for reading only: starts no program that the file names, but reads inventories that are text files.
     ///
     /// # Errors
-    /// When the file, a descriptor or such an inventory is wrong.
+    /// The file, a descriptor or an inventory that is a text file is wrong.
     pub fn look(
         file: &Utf8Path,
         variant: Option<&str>,
         campaigns: &Utf8Path,
     ) -> Result<Self, SessionError> {
-        let spec = load_and_ask(file, variant, Askable::Texts, &|_| ())?;
-        Ok(Self::of(file, spec, campaigns))
+        let file = campaign_file(file)?;
+        let spec = load_and_ask(&file, variant, Askable::Texts, &|_| ())?;
+        Ok(Self::of(&file, spec, campaigns))
     }
 
-    /// Opens a campaign file to carry it out: inventories are asked, also those that are programs.
+    /// Opens a campaign file to carry it out: inventories are queried, including those that are programs.
     ///
     /// # Errors
-    /// When the file, a descriptor or an inventory is wrong.
+    /// The file, a descriptor or an inventory is wrong.
     pub fn open(
         file: &Utf8Path,
         variant: Option<&str>,
         campaigns: &Utf8Path,
-        tell: Teller<'_>,
+        report: ReportFn<'_>,
     ) -> Result<Self, SessionError> {
-        let spec = load_and_ask(file, variant, Askable::All, tell)?;
-        Ok(Self::of(file, spec, campaigns))
+        let file = campaign_file(file)?;
+        let spec = load_and_ask(&file, variant, Askable::All, report)?;
+        Ok(Self::of(&file, spec, campaigns))
     }
 
     fn of(file: &Utf8Path, spec: Spec, campaigns: &Utf8Path) -> Self {
@@ -70,10 +72,10 @@ impl Session {
         }
     }
 
-    /// Limits the session to points with these factors; all, without any.
+    /// Limits the session to the points that have the factor levels in `only`; to all points if `only` is empty.
     ///
     /// # Errors
-    /// When they name what no point has.
+    /// `only` names a level that no point has.
     pub fn select(&mut self, only: &[String]) -> Result<(), SessionError> {
         if !only.is_empty() {
             let selected = plan::select_points(&self.plan, only);
@@ -84,7 +86,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the part of the plan that the session is limited to; the campaign keeps its whole plan.
+    /// Returns the part of the plan to which the session is limited; the campaign keeps its whole plan.
     pub fn selected(&self) -> Plan {
         let mut plan = self.plan.clone();
         if let Some(only) = &self.only {
@@ -94,10 +96,10 @@ impl Session {
         plan
     }
 
-    /// Checks that there is something to run.
+    /// Checks that the plan has runs.
     ///
     /// # Errors
-    /// When all points are excluded.
+    /// All points are excluded.
     pub fn has_runs(&self) -> Result<(), SessionError> {
         if !self.plan.runs.is_empty() {
             return Ok(());
@@ -109,12 +111,12 @@ impl Session {
         ))
     }
 
-    /// Returns a warning for each key of the file that changes nothing.
+    /// Returns a warning for each key of the campaign file that has no effect.
     pub fn without_effect(&self) -> Vec<String> {
         plan::without_effect(&self.spec, &self.plan)
     }
 
-    /// Finds out what this machine has, for every site that is this machine.
+    /// Queries the software of this machine, for every site that is this machine.
     pub async fn ask_sites(
         &self,
         readiness: impl Fn(&str) -> Readiness,
@@ -123,7 +125,7 @@ impl Session {
         ask_sites(&self.spec, readiness, note).await
     }
 
-    /// Returns what is expected of the selected part of the plan.
+    /// Returns the expected time, space and cost of the selected part of the plan.
     pub fn expectations(&self, plan: &Plan, sites: &IndexMap<String, ReadySite>) -> Expectations {
         Expectations::of(&self.spec, plan, sites, &self.dir)
     }

@@ -1,4 +1,4 @@
-//! Memory and disks of instances beside what the points of a plan need, before anything is paid.
+//! Compares memory and disks of instances with the needs of a plan's points, before anything is launched and paid for.
 
 use cvc_cloud::cost::{PriceBook, machines, machines::StoragePlace};
 use cvc_core::campaign::{Ec2Settings, Image, Site, Spec};
@@ -13,36 +13,36 @@ use std::collections::HashMap;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What a machine has too little of.
+/// A resource that an instance may not have enough of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Resource {
+pub enum ShortResource {
     /// Main memory.
     Memory,
-    /// Space where runs store.
+    /// Space on the disk where runs store their files.
     Disk,
 }
 
-/// Something that a machine of a site has too little of for some points.
+/// The instances of a site do not have enough of a resource for some points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shortage {
-    /// What.
-    pub resource: Resource,
+    /// The resource.
+    pub resource: ShortResource,
     /// The site.
     pub site: String,
-    /// What has too little: the instance type, or its disk.
+    /// Instance type, or name of the disk, that does not have enough.
     pub of: String,
-    /// Points that need more.
+    /// Number of points that need more than there is.
     pub points: usize,
-    /// The most that one of them needs on a node, bytes: the upper end of an estimate.
+    /// Need of the largest of these points on one node, bytes: the upper end of the estimate.
     pub needed_bytes: u64,
-    /// What there is on a node, bytes.
+    /// Amount that one node has, bytes.
     pub there_bytes: u64,
 }
 
 impl Shortage {
-    /// What it means and what to do.
-    pub fn told(&self) -> String {
+    /// Describes the shortage and the remedy.
+    pub fn describe(&self) -> String {
         let Self {
             site,
             of,
@@ -53,12 +53,12 @@ impl Shortage {
         } = self;
         let need = if *points == 1 { "needs" } else { "need" };
         let (what, hint) = match self.resource {
-            Resource::Memory => (
+            ShortResource::Memory => (
                 "MEMORY",
                 "a larger instance type, fewer processes on a node, or a smaller class".to_owned(),
             ),
-            Resource::Disk => {
-                // a system, its programs and a rough estimate need room
+            ShortResource::Disk => {
+                // leaves room for the system, its programs and the uncertainty of the estimate
                 let gib = (1.25 * *needed_bytes as f64 / GIB).ceil() + 4.0;
                 (
                     "DISK",
@@ -75,7 +75,8 @@ impl Shortage {
     }
 }
 
-/// Where a point's runs store on an instance of a type, and whether the node that exports it by NFS has the files of all nodes.
+/// Returns where the runs of a point store their files on an instance of this type. The second value tells whether this place has the files of all
+/// nodes, because one node exports it by NFS.
 pub(crate) fn place(
     site: &Site,
     ec2: &Ec2Settings,
@@ -88,7 +89,7 @@ pub(crate) fn place(
         .get(storage)
         .and_then(|area| area.path.as_deref())
         .unwrap_or(base);
-    // homes are below /home on all images that cvc knows
+    // home directories are below /home on all images that cvc supports by name
     let directory = &directory
         .strip_prefix('~')
         .map_or_else(|| directory.to_owned(), |rest| format!("/home/user{rest}"));
@@ -104,14 +105,15 @@ pub(crate) fn place(
     (place, is_exported)
 }
 
-/// Finds what the instances of each site have too little of. `memory` is what all processes of a point need together.
+/// Returns the resources that the instances of each site do not have enough of. `memory` has, by point, the memory that all processes of the point
+/// need together.
 pub(crate) fn find<'p>(
     spec: &Spec,
     prices: &PriceBook,
     points: impl Iterator<Item = (&'p PointId, &'p Point, &'p PointEstimate)>,
     memory: &HashMap<PointId, CheckpointSpace>,
 ) -> Vec<Shortage> {
-    let mut found: IndexMap<(Resource, String, String), Shortage> = IndexMap::new();
+    let mut found: IndexMap<(ShortResource, String, String), Shortage> = IndexMap::new();
     for (id, point, estimate) in points {
         let Some((site, ec2)) = spec
             .sites
@@ -120,7 +122,7 @@ pub(crate) fn find<'p>(
         else {
             continue;
         };
-        // any of the types may be the one that there is
+        // the cloud may launch any of these types
         for name in &ec2.instances.instance_types {
             let share = fullest_share(point);
             let needed = memory.get(id).map(|space| space.bytes as f64 * share);
@@ -143,17 +145,28 @@ pub(crate) fn find<'p>(
                 known.needed_bytes = known.needed_bytes.max(needed.ceil() as u64);
             };
             if let (Some(needed), Some(there)) = (needed, there) {
-                add(Resource::Memory, name.clone(), needed, there);
+                add(ShortResource::Memory, name.clone(), needed, there);
             }
             let (place, is_exported) = place(site, ec2, name, &point.storage);
             if let Some(gib) = place.size_gib {
                 let share = if is_exported { 1.0 } else { share };
-                let of = format!("the {} of {name}", place.what);
+                let taken = if place.is_root {
+                    u64::from(machines::SYSTEM_GIB)
+                } else {
+                    0
+                };
+                let of = match taken {
+                    0 => format!("the {} of {name}", place.what),
+                    taken => format!(
+                        "the {} of {name}, without {taken} GiB for system and software,",
+                        place.what
+                    ),
+                };
                 add(
-                    Resource::Disk,
+                    ShortResource::Disk,
                     of,
                     estimate.peak_bytes as f64 * share,
-                    gib << 30,
+                    gib.saturating_sub(taken) << 30,
                 );
             }
         }

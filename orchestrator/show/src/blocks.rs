@@ -1,8 +1,8 @@
-//! What a command answers: blocks, in order.
+//! The output of a command, a list of blocks.
 
 use crate::document::{Block, Table};
 
-/// Blocks that a command adds one after another.
+/// The blocks of the output, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks(pub Vec<Block>);
 
@@ -23,7 +23,7 @@ impl Blocks {
         self.0.push(Block::Line { text: text.into() });
     }
 
-    /// Adds an empty line, and a line below it.
+    /// Adds an empty line, and then a line that is never wrapped.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.gap();
         self.line(text);
@@ -34,12 +34,21 @@ impl Blocks {
         self.line("");
     }
 
+    /// Adds a list of names with their values.
+    pub fn pairs(&mut self, pairs: impl IntoIterator<Item = (&'static str, String)>) {
+        let pairs = pairs.into_iter();
+        let pairs = pairs
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        self.0.push(Block::Pairs { pairs });
+    }
+
     /// Adds a table.
     pub fn table(&mut self, table: Table) {
         self.0.push(Block::Table(table));
     }
 
-    /// Adds the first rows of a table, `limit` at most, and how many more there are of what a row is.
+    /// Adds at most `limit` rows of a table. If there are more, adds the text that `more` returns for the number of rows left out.
     pub fn first_rows(&mut self, mut table: Table, limit: usize, more: impl Fn(usize) -> String) {
         let left_out = table.rows.len().saturating_sub(limit);
         table.rows.truncate(limit);

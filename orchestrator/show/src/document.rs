@@ -1,4 +1,4 @@
-//! The parts of a document. Commands and reports make them, emitters write them, and neither side knows the other.
+//! The model of documents. Commands and reports create documents, emitters write them in a format; neither depends on the other.
 
 use crate::error::ShowError;
 use cvc_core::store::StoreError;
@@ -9,49 +9,49 @@ use cvc_model::{
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Version of the model, as written to JSON.
+/// Version of the JSON format of documents.
 pub const SCHEMA: u32 = 1;
 
-/// Something that is shown: a report, a comparison, the answer of a command.
+/// A document: a report, a comparison, the output of a command.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
-    /// Version of this model.
+    /// Version of the document model.
     pub schema: u32,
     /// Subject of the report.
     pub kind: DocumentKind,
     /// Name of the campaign or the paper.
     pub campaign: String,
-    /// Heading: the title in the campaign file, else the campaign's name.
+    /// Title in the campaign file, otherwise the campaign's name.
     pub title: String,
     /// Times of the first and last line of the journal, UTC.
     pub span: Option<(String, String)>,
     /// Sections, in order.
     pub sections: Vec<Section>,
-    /// What was found in words, for terminals: what was asked, and the answer. Files have it in the sections.
+    /// Questions and answers, printed on terminals only; files contain them in sections.
     #[serde(skip)]
     pub found: Vec<(String, String)>,
-    /// Tables for programs, which only the CSV emitter writes: they say again, in long form, what the sections say.
+    /// Tables for programs: the data of the sections in long form. Only the CSV emitter writes them.
     #[serde(skip)]
     pub data_tables: Vec<Table>,
-    /// Rows that may be more than memory holds; only the CSV emitter writes them.
+    /// Rows that may exceed memory, for the CSV emitter only.
     #[serde(skip)]
     pub long_rows: Option<Arc<dyn LongRows>>,
 }
 
-/// Rows for programs that are read when they are written.
+/// Rows for programs that are read while they are written, because they may exceed memory.
 pub trait LongRows: std::fmt::Debug + Send + Sync {
-    /// Name of their file.
+    /// Returns the name of the file for these rows.
     fn name(&self) -> &str;
-    /// Names of the columns.
+    /// Returns the names of the columns.
     fn columns(&self) -> Vec<String>;
-    /// Hands over the fields of one row after another.
+    /// Calls `line` with the fields of each row.
     ///
     /// # Errors
-    /// When rows cannot be read, or `line` fails.
+    /// Rows cannot be read, or `line` fails.
     fn each(&self, line: LineWriter<'_>) -> Result<(), ShowError>;
 }
 
-/// Writes the fields of a row.
+/// Callback that writes the fields of one row.
 pub type LineWriter<'a> =
     &'a mut dyn FnMut(&mut dyn Iterator<Item = String>) -> Result<(), StoreError>;
 
@@ -63,15 +63,15 @@ pub enum DocumentKind {
     Campaign,
     /// The printed tables of a paper.
     Paper,
-    /// Two sites or campaigns.
+    /// A comparison of two sites or campaigns.
     Comparison,
-    /// What to take.
+    /// The advice of `cvc advise`.
     Advice,
 }
 
 impl DocumentKind {
-    /// Returns the words above the heading.
-    pub fn words(self) -> &'static str {
+    /// Returns the words printed above the document's title.
+    pub fn label(self) -> &'static str {
         match self {
             Self::Campaign => "Checkpoint campaign",
             Self::Paper => "Printed tables, recomputed and measured",
@@ -81,18 +81,18 @@ impl DocumentKind {
     }
 }
 
-/// A part with a heading.
+/// A part of a document with a heading.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// Name in links and files: letters, digits and hyphens.
+    /// Identifier in links and file names: letters, digits and hyphens.
     pub id: &'static str,
-    /// Heading.
+    /// Text of the heading.
     pub title: String,
-    /// Contents, in order.
+    /// Blocks of the section, in order.
     pub blocks: Vec<Block>,
 }
 
-/// One piece of a section.
+/// A block of a section: text, a table, or a plot.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "block", rename_all = "kebab-case")]
 pub enum Block {
@@ -101,19 +101,19 @@ pub enum Block {
         /// The text.
         text: String,
     },
-    /// A fact that readers must not overlook.
+    /// An important fact, which is highlighted.
     Warning {
         /// The text.
         text: String,
     },
-    /// Names with their values.
+    /// A list of names with their values.
     Pairs {
-        /// In order.
+        /// The pairs, in order.
         pairs: Vec<(String, String)>,
     },
-    /// A paragraph of a list.
+    /// An item of a list.
     Item {
-        /// How far it is indented, from 0.
+        /// Level of indentation, from 0.
         level: usize,
         /// The text.
         text: String,
@@ -137,29 +137,29 @@ pub enum Block {
 /// Rows under typed columns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// Name in links and of the CSV file: letters, digits, hyphens and underscores.
+    /// Identifier in links, and name of the CSV file: letters, digits, hyphens and underscores.
     pub id: String,
-    /// Heading.
+    /// Title of the table.
     pub title: String,
-    /// What the table shows, in a sentence.
+    /// Describes the table's content in a sentence.
     pub caption: String,
-    /// Whether the table is shown folded, because it is long and rarely read.
+    /// Whether the table is folded on a page, because it is long and rarely read.
     pub folded: bool,
-    /// Whether the table has no CSV file, because another table has the same data for programs.
+    /// Whether the table has no CSV file, because another table has the same data in a form for programs.
     #[serde(skip)]
     pub page_only: bool,
-    /// Width for terminals that do not say theirs.
+    /// Maximum width if the width of the terminal is unknown.
     #[serde(skip)]
     pub fallback_width: Option<u16>,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// Notes at the foot.
+    /// Footnotes.
     pub notes: Vec<Note>,
 }
 
-/// A note at the foot of a table.
+/// A footnote of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// The mark by which cells refer to the note.
@@ -168,138 +168,138 @@ pub struct Note {
     pub text: String,
 }
 
-/// One column.
+/// A column of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Column {
-    /// Name in data files, with the unit that the values have there.
+    /// Name of the column in data files, with the unit that the values have there.
     pub id: String,
     /// Heading for people, without a unit.
     pub heading: String,
     /// Unit of the values as stored: `s`, `bytes`, `count`, ...; `None` for text and plain numbers.
     pub unit: Option<String>,
-    /// Which way is better, in words: `lower is better`.
+    /// Which direction is better, as text, such as `lower is better`.
     pub better: Option<&'static str>,
-    /// Whether only data files have it: its value is the same in every row, or follows from another column.
+    /// Whether the column is only in data files, because its value is constant or can be computed from another column.
     pub data_only: bool,
-    /// What terminals do with its texts where the table is too wide.
+    /// How texts are treated on a terminal that is narrower than the table.
     #[serde(skip)]
     pub narrow: Narrow,
-    /// Whether terminals align its texts on the right, as numbers are.
+    /// Whether texts are right-aligned on terminals, like numbers.
     #[serde(skip)]
     pub right: bool,
 }
 
-/// What becomes of a column's texts where a table is wider than the terminal.
+/// How a column's texts are treated if a table is wider than the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Narrow {
-    /// They stay.
+    /// Not changed.
     #[default]
     Keep,
-    /// They are wrapped between words.
+    /// Wrapped between words.
     Wrap,
-    /// Their middles are left out.
+    /// Shortened in the middle.
     Shorten,
 }
 
-/// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`. Large contents are boxed: a report of 10^5 runs has
-/// millions of cells.
+/// A cell of a table. A predicted value is never `Measured`, and a measured one never `Predicted`. Large contents are boxed, because a report of 10^5
+/// runs has millions of cells.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "cell", rename_all = "kebab-case")]
 pub enum Cell {
-    /// No content.
+    /// An empty cell.
     Empty,
     /// Text.
     Text {
         /// The text.
         text: String,
     },
-    /// A number that was not measured, or one number of a summary.
+    /// A number that was not measured, or one number of a summary (such as the minimum).
     Number {
-        /// In the unit of the column.
+        /// The number, in the unit of the column.
         value: f64,
     },
-    /// A measurement, summarised over its repeats.
+    /// A measured quantity, summarized over repeats.
     Measured {
-        /// In the unit of the column.
+        /// The summary, in the unit of the column.
         summary: Box<Summary>,
     },
-    /// A prediction of a model that has not seen the point.
+    /// A prediction by a model that was not fitted to this point.
     Predicted {
-        /// In the unit of the column, with its prediction interval.
+        /// The predicted value with its prediction interval, in the unit of the column.
         estimate: Estimate,
     },
-    /// The ratio of two measurements, from repeats that ran close together.
+    /// The ratio of two measured quantities, from repeats that ran close together in time.
     Compared {
         /// Ratio of the means with its interval.
         comparison: Box<Comparison>,
     },
-    /// Text that links to a table of the same report, or to a cell of one.
+    /// A link to a table of the same document, or to a cell of such a table.
     Link {
         /// The text.
         text: String,
         /// Identifier of the table or the cell.
         to: String,
     },
-    /// A cell of a printed table, with the numbers to compare it with.
+    /// A cell of a printed table, compared with other numbers.
     Against {
         /// The printed number and its comparisons.
         against: Box<Against>,
     },
 }
 
-/// A printed number, with the numbers that it is compared with.
+/// A cell of a printed table, with the numbers that it is compared with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Against {
-    /// As printed.
+    /// The text as printed.
     pub printed: String,
-    /// The printed number; `None` for text.
+    /// The number in the text; `None` if it contains none.
     pub value: Option<f64>,
-    /// Identifier by which links name the cell, where some do.
+    /// Identifier of the cell for links; `None` if nothing links to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,
-    /// Result of the comparison.
+    /// Outcome of the comparison.
     pub mark: Mark,
-    /// How sure that is, where print is said to be wrong.
+    /// Confidence that the printed number is wrong; `None` if it is not assumed to be wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// The same, in words.
+    /// Describes the outcome.
     pub verdict: String,
-    /// Recomputed from the paper's own inputs.
-    pub recomputed: Option<Beside>,
-    /// Predicted by a model.
-    pub modelled: Option<Beside>,
-    /// Measured here.
-    pub measured: Option<Beside>,
-    /// Marks of the notes that apply to this cell.
+    /// The number recomputed from the paper's other data.
+    pub recomputed: Option<ComparedValue>,
+    /// The number predicted by a model.
+    pub modelled: Option<ComparedValue>,
+    /// The number measured in own runs.
+    pub measured: Option<ComparedValue>,
+    /// Marks of the footnotes that apply to the cell.
     pub notes: Vec<String>,
 }
 
 impl Against {
-    /// Returns the character of the mark, with question marks where print is wrong with less than high confidence.
+    /// Returns the character of the mark; for a wrong number with less than high confidence, with question marks.
     pub fn symbol(&self) -> String {
         let doubt = self.confidence.map_or("", Confidence::doubt);
         format!("{}{doubt}", self.mark.symbol())
     }
 }
 
-/// How sure it is that print is wrong.
+/// Confidence that a printed number is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
-    /// Other numbers in print prove it.
+    /// Other printed numbers prove that this one is wrong.
     High,
-    /// It is the most likely explanation.
+    /// A wrong printed number is the most likely explanation of the difference.
     Medium,
-    /// Something is wrong, perhaps this.
+    /// Some printed number is wrong, and it may be this one.
     Low,
 }
 
 impl Confidence {
-    /// All of them, the surest first.
+    /// All levels of confidence, the highest first.
     pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
 
-    /// Returns its word in data files.
-    pub fn word(self) -> &'static str {
+    /// Returns the word for the level in data files.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::High => "high",
             Self::Medium => "medium",
@@ -307,7 +307,7 @@ impl Confidence {
         }
     }
 
-    /// Returns what stands behind the mark.
+    /// Returns the question marks that follow the mark, by level.
     pub fn doubt(self) -> &'static str {
         match self {
             Self::High => "",
@@ -317,45 +317,45 @@ impl Confidence {
     }
 }
 
-/// A number beside a printed one.
+/// A number that is compared with a printed one.
 #[derive(Clone, Debug, Serialize)]
-pub struct Beside {
+pub struct ComparedValue {
     /// The number.
     pub value: f64,
-    /// The number as shown.
+    /// The number as text.
     pub shown: String,
-    /// The number minus the printed one.
+    /// Difference: the number minus the printed one.
     pub by: f64,
-    /// The same, in percent of the printed number.
+    /// The difference in percent of the printed number.
     pub pct: Option<f64>,
-    /// Whether the number is as close as can be expected; `None` if that is unknown.
+    /// Outcome for this number; `None` if its expected deviation is unknown.
     pub mark: Option<Mark>,
-    /// More about it, in words.
+    /// Further details.
     pub details: String,
 }
 
-/// How a number compares with the printed one.
+/// Outcome of the comparison of a number with a printed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
-    /// Nothing to compare.
+    /// The cell is a label, which is not compared.
     Label,
-    /// Equal to the printed digits.
+    /// The number equals the printed digits.
     Equal,
-    /// Equal, but by a constant that was inferred from the printed numbers.
+    /// The number equals the printed digits, but was computed with a constant that was inferred from print.
     Inferred,
-    /// Within a tolerance.
+    /// The number is within the tolerance.
     Within,
-    /// Another number.
+    /// The number differs.
     Differs,
     /// The printed number is wrong.
     Wrong,
-    /// Nothing to compare it with.
+    /// No number exists to compare with.
     Cannot,
 }
 
 impl Mark {
-    /// All marks that a comparison can result in.
+    /// All outcomes but [`Self::Label`].
     pub const COMPARED: [Self; 6] = [
         Self::Equal,
         Self::Inferred,
@@ -365,7 +365,7 @@ impl Mark {
         Self::Cannot,
     ];
 
-    /// Returns the character of the mark, in parentheses if the mark proves nothing.
+    /// Returns the character of the mark; in parentheses if the outcome proves nothing.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Label => "",
@@ -378,49 +378,48 @@ impl Mark {
         }
     }
 
-    /// Returns whether the digits equal the printed ones.
+    /// Returns whether the outcome means that the compared number equals the printed digits.
     pub fn is_equal(self) -> bool {
         matches!(self, Self::Equal | Self::Inferred)
     }
 
-    /// Returns the word for the mark in CSS classes and data files.
-    pub fn word(self) -> &'static str {
+    /// Returns the word for the mark, the same in all outputs.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Label => "label",
             Self::Equal => "equal",
-            Self::Inferred => "equal-inferred",
+            Self::Inferred => "fitted",
             Self::Within => "within",
             Self::Differs => "differs",
-            Self::Wrong => "printed-wrong",
-            Self::Cannot => "cannot",
+            Self::Wrong => "misprint",
+            Self::Cannot => "not checkable",
         }
     }
 
-    /// Returns the meaning of the mark.
-    pub fn meaning(self) -> &'static str {
+    /// Returns the CSS class of the mark.
+    pub fn class(self) -> String {
+        self.word().replace(' ', "-")
+    }
+
+    /// Returns the meaning of the mark, for legends.
+    pub const fn meaning(self) -> &'static str {
         match self {
             Self::Label => "labels the row",
-            Self::Equal => "recomputed, and equal to the printed digits",
-            Self::Inferred => {
-                "recomputed and equal, but by a constant that is not printed and was inferred from these very cells: no evidence"
-            }
-            Self::Within => {
-                "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows"
-            }
-            Self::Differs => "recomputed, and different from print",
-            Self::Wrong => {
-                "wrong in print: see the note; with ? the confidence in that is medium, with ?? low"
-            }
-            Self::Cannot => "cannot be recomputed from what is printed",
+            Self::Equal => "recomputed from the paper's own inputs, to the printed digits",
+            Self::Inferred => "equal, because a constant was fitted to these cells: no evidence",
+            Self::Within => "recomputed, and as close as rounding or a stated tolerance allows",
+            Self::Differs => "recomputed, but different",
+            Self::Wrong => "wrong in print; ? and ?? mark medium and low confidence",
+            Self::Cannot => "a measurement or an input: no other printed number gives it",
         }
     }
 }
 
-impl Beside {
-    /// Formats the distance to the printed number for people.
+impl ComparedValue {
+    /// Formats the difference from the printed number for people.
     pub fn deviation(&self) -> String {
         match self.pct {
-            // a sign before zeros would mislead
+            // a sign before only zeros would be misleading
             Some(pct) if pct.abs() < 0.005 => "0.00 %".to_owned(),
             Some(pct) if pct.abs() < 10.0 => format!("{pct:+.2} %"),
             Some(pct) => format!("{pct:+.1} %"),
@@ -429,25 +428,25 @@ impl Beside {
     }
 }
 
-/// A drawing.
+/// A plot: drawings with a legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plot {
-    /// Name in links and files.
+    /// Identifier in links and file names.
     pub id: String,
-    /// Heading.
+    /// Title of the plot.
     pub title: String,
-    /// What the plot shows, in a sentence.
+    /// Describes the plot's content in a sentence.
     pub caption: String,
-    /// Width of the panels side by side, in CSS pixels; where less is there, they stand below each other.
+    /// Width of the panels side by side, in CSS pixels; on a narrower page the panels are below each other.
     pub width: u32,
-    /// The legend of all panels: an `<svg>` element for each name. Empty if there is nothing to tell apart.
+    /// The legend of all panels: an `<svg>` element for each name. Empty if there is only one series.
     pub keys: Vec<String>,
     /// An `<svg>` element for each panel. All elements inherit their text colour.
     pub panels: Vec<String>,
 }
 
 impl Column {
-    /// Makes a column of text, or of numbers without a unit.
+    /// Returns a column of text, or of numbers without a unit.
     pub fn plain(id: &str, heading: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -460,7 +459,7 @@ impl Column {
         }
     }
 
-    /// Makes a column of values in a unit; the unit is added to the name unless the name has it already.
+    /// Returns a column of values with a unit. The unit is appended to the name in data files, unless the name contains it.
     pub fn of(id: &str, heading: &str, unit: &str) -> Self {
         let suffix = match unit {
             "MiB/s" => "mib_per_s",
@@ -489,7 +488,7 @@ impl Column {
         }
     }
 
-    /// Sets the better direction.
+    /// Sets which direction is better.
     pub fn better(mut self, better: Option<&'static str>) -> Self {
         self.better = better;
         self
@@ -503,7 +502,7 @@ impl Column {
 }
 
 impl Cell {
-    /// Makes a cell with text; an empty cell if the text is empty.
+    /// Returns a cell with text; an empty cell for an empty text.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         if text.is_empty() {
@@ -513,26 +512,26 @@ impl Cell {
         }
     }
 
-    /// Makes a cell with a number, or an empty one.
+    /// Returns a cell with a number; an empty cell without one.
     pub fn number(value: impl Into<Option<f64>>) -> Self {
         value
             .into()
             .map_or(Self::Empty, |value| Self::Number { value })
     }
 
-    /// Makes a cell with a count.
+    /// Returns a cell with a count.
     pub fn count(value: usize) -> Self {
         Self::Number {
             value: value as f64,
         }
     }
 
-    /// Makes a cell with a prediction, or an empty one.
+    /// Returns a cell with a prediction; an empty cell without one.
     pub fn predicted(estimate: Option<Estimate>) -> Self {
         estimate.map_or(Self::Empty, |estimate| Self::Predicted { estimate })
     }
 
-    /// Makes a cell with a measurement, or an empty one.
+    /// Returns a cell with a measurement; an empty cell without one.
     pub fn measured(summary: Option<&Summary>) -> Self {
         summary.map_or(Self::Empty, |summary| Self::Measured {
             summary: Box::new(summary.clone()),
@@ -541,7 +540,7 @@ impl Cell {
 }
 
 impl Table {
-    /// Makes a table without rows.
+    /// Returns a table without rows.
     pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
         Self {
             id: id.to_owned(),
@@ -557,26 +556,58 @@ impl Table {
     }
 }
 
+/// Headings, each with a function that returns the text of a cell in its column.
+pub type TextColumns<'a, T> = &'a [(&'a str, &'a dyn Fn(&T) -> String)];
+
 impl Table {
-    /// Makes a table of texts for terminals, without rows.
+    /// Returns a table of texts for terminals, without rows.
     pub fn plain<'a>(headings: impl IntoIterator<Item = &'a str>) -> Self {
         let columns = headings.into_iter().map(|name| Column::plain(name, name));
         Self::new("", "", "", columns.collect())
     }
 
-    /// Adds a row of texts.
+    /// Returns a table of texts with a row for each item; `columns` gives the headings and the text of each cell.
+    pub fn of<T>(items: impl IntoIterator<Item = T>, columns: TextColumns<'_, T>) -> Self {
+        let mut table = Self::plain(columns.iter().map(|(heading, _)| *heading));
+        for item in items {
+            table.row(columns.iter().map(|(_, cell)| cell(&item)));
+        }
+        table
+    }
+
+    /// Adds a row of text cells.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
         self.rows.push(cells.into_iter().map(Cell::text).collect());
     }
 
-    /// Lets the columns with these headings be wrapped between words.
+    /// Removes the column with this heading.
+    pub fn without(mut self, heading: &str) -> Self {
+        while let Some(at) = self.columns.iter().position(|c| c.heading == heading) {
+            self.columns.remove(at);
+            for row in &mut self.rows {
+                row.remove(at);
+            }
+        }
+        self
+    }
+
+    /// Changes the heading of a column.
+    pub fn renamed(mut self, heading: &str, other: &str) -> Self {
+        let columns = self.columns.iter_mut();
+        columns
+            .filter(|column| column.heading == heading)
+            .for_each(|column| other.clone_into(&mut column.heading));
+        self
+    }
+
+    /// Allows to wrap the columns with these headings between words.
     pub fn wrap(self, headings: &[&str]) -> Self {
         headings
             .iter()
             .fold(self, |table, heading| table.narrow(heading, Narrow::Wrap))
     }
 
-    /// Sets what becomes of a column that is too wide.
+    /// Sets how a column is treated if the table is too wide.
     pub fn narrow(mut self, heading: &str, narrow: Narrow) -> Self {
         let columns = self.columns.iter_mut();
         columns
@@ -585,7 +616,7 @@ impl Table {
         self
     }
 
-    /// Aligns the texts of this column and those after it on the right.
+    /// Right-aligns the column with this index and all later ones.
     pub fn right_from(mut self, first: usize) -> Self {
         let columns = self.columns.iter_mut().skip(first);
         columns.for_each(|column| column.right = true);
@@ -594,7 +625,7 @@ impl Table {
 }
 
 impl Document {
-    /// Returns all tables, in order.
+    /// Returns all tables of the sections, in order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.sections
             .iter()

@@ -1,8 +1,8 @@
-//! Draws pairs of results: one line for each pair, with a mark and an interval for each side.
+//! Draws pairs of results: a row for each pair, with a mark and an interval for each side.
 
 use super::plot::{
     Drawing, INK, NARROW, PALETTE, TEXT, WIDE, WIDEST, Whisker, arrow, at, axis_end, keys, marker,
-    render, text, tick, width,
+    render, style_mesh, text, tick, width,
 };
 use cvc_core::render_error::RenderError;
 use plotters::{
@@ -10,30 +10,30 @@ use plotters::{
     style::text_anchor::{HPos, VPos},
 };
 
-/// The two results of a line.
+/// The two results of a row.
 pub struct Pair {
-    /// What the results are of.
+    /// Label of the row.
     pub name: String,
-    /// The mean of each side with its interval; the ends of a mean without one are the mean.
+    /// The mean of each side with its interval; without an interval, both ends equal the mean.
     pub sides: [Whisker; 2],
 }
 
-/// Height of a line, pixels.
+/// Height of a row, pixels.
 const ROW: u32 = 24;
 
-/// How far the marks of the two sides are from the middle of their line, pixels: none hides the other.
-const ASIDE: i32 = 4;
+/// Vertical offset of both marks from the middle of the row, pixels, so that neither covers the other.
+const OFFSET: i32 = 4;
 
-/// From this ratio of the largest to the smallest mean on, the axis is logarithmic: the small pairs would be dots on another one.
+/// Ratio of the largest to the smallest mean above which the axis is logarithmic: on a linear axis the smallest pairs would be dots.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
-/// Whether the axis of these pairs is logarithmic.
+/// Returns whether these pairs get a logarithmic axis.
 pub fn is_logarithmic(pairs: &[Pair]) -> bool {
     let (least, most) = extremes(pairs);
     least > 0.0 && most / least >= LOGARITHMIC_FROM
 }
 
-/// The smallest and the largest mean.
+/// Returns the smallest and the largest mean of all pairs.
 fn extremes(pairs: &[Pair]) -> (f64, f64) {
     pairs
         .iter()
@@ -46,7 +46,7 @@ fn extremes(pairs: &[Pair]) -> (f64, f64) {
 struct Axis {
     low: f64,
     high: f64,
-    /// Whether an interval reaches beyond it.
+    /// Whether the axis cuts an interval.
     is_cut: bool,
     is_logarithmic: bool,
 }
@@ -63,7 +63,7 @@ impl Axis {
                 is_logarithmic: false,
             };
         }
-        // an interval that reaches down to 0 has no place on such an axis, and is cut
+        // an interval that reaches 0 is cut, because a logarithmic axis has no 0
         let (least, _) = extremes(pairs);
         let low = ends()
             .map(|w| w.1)
@@ -77,7 +77,7 @@ impl Axis {
         }
     }
 
-    /// Where a value is.
+    /// Returns the position of a value along the axis.
     fn place(&self, value: f64) -> f64 {
         let place = if self.is_logarithmic {
             value.max(f64::MIN_POSITIVE).log10()
@@ -87,7 +87,7 @@ impl Axis {
         place.clamp(self.low, self.high)
     }
 
-    /// The values at which a logarithmic axis has ticks: decades, and 2 and 5 between them where few decades leave room.
+    /// Returns the ticks of a logarithmic axis: powers of ten, and their multiples by 2 and 5 if there are few.
     fn ticks(&self) -> Vec<f64> {
         let between: &[f64] = if self.high - self.low > 3.0 {
             &[1.0]
@@ -102,7 +102,7 @@ impl Axis {
     }
 }
 
-/// Draws pairs below each other along one axis, from 0 or [logarithmic](is_logarithmic); the legend names the sides.
+/// Draws a row for each pair, with one axis that begins at 0 or is [logarithmic](is_logarithmic). The legend names the sides.
 pub fn dumbbells(
     what: &str,
     x_title: &str,
@@ -132,15 +132,11 @@ pub fn dumbbells(
         let decimals = |v: f64| tick(v, axis.high);
         let logarithmic = |v: f64| significant_tick(10f64.powf(v));
         let mut mesh = chart.configure_mesh();
-        mesh.disable_y_mesh()
+        style_mesh(&mut mesh)
+            .disable_y_mesh()
             .disable_y_axis()
             .y_labels(0)
-            .axis_style(INK.mix(0.6))
-            .bold_line_style(INK.mix(0.13))
-            .light_line_style(TRANSPARENT)
-            .label_style(text(TEXT))
-            .x_desc(x_title)
-            .axis_desc_style(text(TEXT));
+            .x_desc(x_title);
         if axis.is_logarithmic {
             mesh.disable_x_mesh().x_labels(0).draw()?;
             for value in axis.ticks() {
@@ -168,7 +164,7 @@ pub fn dumbbells(
                 at(text(TEXT), HPos::Right, VPos::Center),
             ))?;
             let up =
-                |side: usize| middle + f64::from(if side == 0 { ASIDE } else { -ASIDE }) * pixel;
+                |side: usize| middle + f64::from(if side == 0 { OFFSET } else { -OFFSET }) * pixel;
             let ends = [0, 1].map(|side| (axis.place(pair.sides[side].0), up(side)));
             chart.draw_series([PathElement::new(ends, INK.mix(0.35).stroke_width(2))])?;
             for (side, (mean, low, high)) in pair.sides.into_iter().enumerate() {
@@ -195,7 +191,7 @@ pub fn dumbbells(
     })
 }
 
-/// The label of a tick of a logarithmic axis.
+/// Returns the label of a tick on a logarithmic axis.
 fn significant_tick(value: f64) -> String {
     let decimals = (-value.log10()).ceil().clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")
@@ -222,7 +218,7 @@ mod tests {
         assert!(is_logarithmic(&far));
         assert_eq!(axis.ticks().len(), 5, "{:?}", axis.ticks());
         assert!(axis.place(0.0) >= axis.low && axis.place(23.1) <= axis.high);
-        // nothing can be said of 0 on such an axis
+        // a logarithmic axis has no 0
         assert!(!is_logarithmic(&pairs(&[[0.0, 50.0]])));
     }
 }

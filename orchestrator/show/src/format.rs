@@ -1,4 +1,4 @@
-//! How numbers are shown to people: one scale and one number of decimals per column.
+//! Formats numbers for people: all numbers of a column have the same scale and the same number of decimals.
 
 use crate::document::{Cell, Mark, Table};
 use cvc_core::units::{MIB, counted};
@@ -7,23 +7,23 @@ use cvc_model::{
     stats::{Comparison, Scale, Summary},
 };
 
-/// Percentages beyond this are not shown in digits: they are multiples. Data files have them.
-pub const MOST_PCT: f64 = 1000.0;
+/// Maximum percentage in texts; larger ratios are shown as multiples. Data files are not limited.
+pub const MAX_PCT: f64 = 1000.0;
 
-/// How the numbers of a column are shown.
+/// How the numbers of a column are formatted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Style {
-    /// Shown value = stored value / divisor.
+    /// Divisor: the shown value is the stored value / divisor.
     divisor: f64,
-    /// Unit of the shown values, if any.
+    /// Unit of the shown values; `None` for plain numbers.
     pub unit: Option<String>,
     decimals: usize,
-    /// Whether the values differ so much that each needs its own number of decimals.
+    /// Whether each value has its own number of decimals, because the values differ too much for a common one.
     each: bool,
 }
 
 impl Style {
-    /// Returns the style that suits a column of a table.
+    /// Returns the style for a column of a table.
     pub fn of(table: &Table, column: usize) -> Self {
         let mut values: Vec<f64> = Vec::new();
         for row in &table.rows {
@@ -45,7 +45,7 @@ impl Style {
             .rows
             .iter()
             .any(|r| matches!(r[column], Cell::Measured { .. }));
-        // Times scatter, so a fourth digit means nothing; sizes hardly scatter.
+        // Times scatter, so that a fourth digit is only noise; sizes hardly scatter.
         Self::with_digits(
             values,
             unit,
@@ -57,7 +57,7 @@ impl Style {
         )
     }
 
-    /// Returns the style that suits these values.
+    /// Returns the style for these values.
     pub fn for_values(values: Vec<f64>, unit: Option<&str>) -> Self {
         Self::with_digits(values, unit, 4)
     }
@@ -73,14 +73,14 @@ impl Style {
             other => (1.0, other),
         };
         let whole = values.iter().all(|v| (v / divisor).fract() == 0.0);
-        // This many significant digits of the middle value, so that neither noise nor rounding hides differences.
+        // The middle value determines the number of digits, so that neither noise is shown nor differences are rounded away.
         let decimals = match values.get(values.len() / 2) {
             Some(middle) if !whole => {
                 (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize
             }
             _ => 0,
         };
-        // The smallest value keeps two digits, unless it is out of all proportion.
+        // The smallest value keeps two digits, unless it is extremely small.
         let decimals = match values.first() {
             Some(smallest) if !whole && largest / smallest <= 1e3 => {
                 decimals.max((1 - (smallest / divisor).log10().floor() as i32).clamp(0, 9) as usize)
@@ -107,15 +107,15 @@ impl Style {
         }
     }
 
-    /// Returns the divisor: shown value = stored value / divisor.
+    /// Returns the divisor: the shown value is the stored value / divisor.
     pub fn divisor(&self) -> f64 {
         self.divisor
     }
 
-    /// Formats a number.
+    /// Formats a stored value.
     pub fn number(&self, value: f64) -> String {
-        if value > MOST_PCT && self.unit.as_deref() == Some("%") {
-            return format!("> {MOST_PCT}");
+        if value > MAX_PCT && self.unit.as_deref() == Some("%") {
+            return format!("> {MAX_PCT}");
         }
         let shown = value / self.divisor;
         if self.each {
@@ -134,7 +134,7 @@ impl Style {
         }
     }
 
-    /// Formats the interval of a mean, `[12.01, 12.70]`, or how many repeats it takes; empty for a single value.
+    /// Formats the interval of a mean, such as `[12.01, 12.70]`, or how many repeats are needed for one; empty for a single value.
     pub fn interval(&self, s: &Summary) -> String {
         match (s.interval, s.values_needed) {
             (Some(i), _) => format!("[{}, {}]", self.number(i.low), self.number(i.high)),
@@ -143,7 +143,8 @@ impl Style {
         }
     }
 
-    /// Returns a prediction, its interval, and everything about it in one line. Its sign distinguishes it from a measurement in every format.
+    /// Formats a prediction: the value, its interval, and all details in one line. A sign before the value distinguishes it from a measurement in
+    /// every format.
     pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
         let main = format!("\u{2248} {}", self.number(e.value));
         let interval = e.interval.map_or("no interval".to_owned(), |i| {
@@ -167,7 +168,7 @@ impl Style {
         (main, interval, details)
     }
 
-    /// Returns everything about a measurement in one line.
+    /// Describes a measurement with all details in one line.
     pub fn details(&self, s: &Summary) -> String {
         let mut text = format!("measured, n = {}", s.n);
         let unit = self
@@ -226,7 +227,7 @@ impl Style {
     }
 }
 
-/// Returns the unit to show beside a heading: none if the heading already ends with it.
+/// Returns the unit to append to a heading; `None` if the heading already ends with it.
 pub fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
     style
         .unit
@@ -234,14 +235,14 @@ pub fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
         .filter(|unit| !heading.ends_with(&format!("_{unit}")))
 }
 
-/// Formats the level of an interval, `95 %`, or `99.2 %` if it is adjusted for the number of intervals.
+/// Formats the level of an interval: `95 %`, or for example `99.2 %` if it is adjusted for the number of intervals.
 pub fn level(level: f64) -> String {
     let pct = level * 100.0;
     let decimals = if pct > 99.9 { 3 } else { 1 };
     format!("{} %", format!("{pct:.decimals$}").trim_end_matches(".0"))
 }
 
-/// Returns a ratio, its interval, and everything about it in one line.
+/// Formats a ratio: the value, its interval, and all details in one line.
 pub fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
     let interval = c
@@ -278,7 +279,7 @@ pub fn ratio(c: &Comparison) -> (String, String, String) {
     (main, interval, details)
 }
 
-/// Returns a cell as plain text, for formats without markup in cells.
+/// Formats a cell as plain text, for formats without markup in cells.
 pub fn plain(cell: &Cell, style: &Style) -> String {
     match cell {
         Cell::Empty => String::new(),
@@ -294,7 +295,7 @@ pub fn plain(cell: &Cell, style: &Style) -> String {
         }
         Cell::Measured { summary } => {
             let mut text = style.number(summary.mean);
-            // An interval of width 0 adds nothing to the mean.
+            // A zero-width interval adds nothing to the mean.
             if summary.min < summary.max {
                 text.push_str(&format!(" {}", style.interval(summary)));
             }
@@ -353,7 +354,22 @@ pub fn numeric(table: &Table, column: usize) -> bool {
     })
 }
 
-/// Formats a single number with four significant digits.
+/// Formats a value, or a dash if it is missing.
+pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), show)
+}
+
+/// Formats a fraction in percent with one decimal.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// Formats bytes in MiB with two decimals, for columns that name the unit.
+pub fn mib(bytes: f64) -> String {
+    format!("{:.2}", bytes / MIB)
+}
+
+/// Formats a number with four significant digits.
 pub fn significant(value: f64) -> String {
     Style::for_values(vec![value.abs()], None).number(value)
 }

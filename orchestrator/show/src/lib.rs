@@ -1,12 +1,13 @@
-//! Documents, and how they are shown: one model of texts, tables and plots, one formatter of numbers, and an emitter for each format.
+//! Documents: a model of texts, tables and plots, a formatter of numbers, and an emitter for each format.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `document.rs` | the parts of a document |
-//! | `blocks.rs` | what a command answers |
-//! | `format.rs` | numbers as they are shown: one scale and one number of decimals per column |
+//! | `blocks.rs` | the output of a command |
+//! | `format.rs` | numbers for people: one scale and one number of decimals per column |
 //! | `plot.rs`, `lines.rs`, `dumbbells.rs` | drawings as SVG |
 //! | `slug.rs` | names for links and files |
+//! | `trace_page/` | the page of a trace |
 //! | `emit/` | one file for each format |
 
 mod blocks;
@@ -18,16 +19,20 @@ pub mod format;
 mod lines;
 pub mod plot;
 mod slug;
+mod trace_page;
 
 pub use blocks::Blocks;
 pub use document::{
-    Against, Beside, Block, Cell, Column, Confidence, Document, DocumentKind, LineWriter, LongRows,
-    Mark, Narrow, Note, Plot, SCHEMA, Section, Table,
+    Against, Block, Cell, Column, ComparedValue, Confidence, Document, DocumentKind, LineWriter,
+    LongRows, Mark, Narrow, Note, Plot, SCHEMA, Section, Table,
 };
 pub use emit::{
-    terminal::{fits, paragraph, terminal_width, text},
+    csv_line, escape_markdown,
+    terminal::{fits, fits_in, paragraph, terminal_width, text},
     write_all,
 };
 pub use error::ShowError;
+pub use format::{or_dash, significant};
 pub use lines::LinePlot;
 pub use slug::slug;
+pub use trace_page::{PlotSink, Plots, page as trace_page, phases_page};

@@ -1,4 +1,4 @@
-//! Lines over ordered categories, for reports of other crates.
+//! Plots of lines over ordered categories, for the reports of other crates.
 
 use super::{
     document::Plot,
@@ -7,39 +7,39 @@ use super::{
 };
 use cvc_core::render_error::RenderError;
 
-/// Most categories that are written along the axis.
-const MOST_TICKS: usize = 12;
+/// Maximum number of category labels along the axis.
+const MAX_TICKS: usize = 12;
 
 /// A plot with one panel: a line for each series over ordered categories.
 #[derive(Clone, Debug)]
 pub struct LinePlot {
-    /// Name in links and files.
+    /// Identifier in links and file names.
     pub id: String,
-    /// Heading.
+    /// Title of the plot.
     pub title: String,
-    /// What the plot shows.
+    /// Describes the plot's content.
     pub caption: String,
-    /// Title of the axis along.
+    /// Title of the horizontal axis.
     pub along: String,
-    /// Names of the categories, in order; of many, only some are written.
+    /// Names of the categories, in order; if there are many, only some are shown.
     pub categories: Vec<String>,
-    /// Title of the axis of values, without the unit.
+    /// Title of the vertical axis, without the unit.
     pub axis: String,
-    /// Unit of the values as they are given; none for plain numbers.
+    /// Unit of the values; `None` for plain numbers.
     pub unit: Option<&'static str>,
-    /// Names of the series, each with its value in each category, or a gap.
+    /// Names of the series, each with a value for every category; `None` is a gap.
     pub series: Vec<(String, Vec<Option<f64>>)>,
 }
 
 impl LinePlot {
-    /// Draws it.
+    /// Draws the plot.
     ///
     /// # Errors
-    /// When it cannot be drawn.
+    /// The plot cannot be drawn.
     pub fn draw(self) -> Result<Plot, RenderError> {
         let all = self.series.iter().flat_map(|(_, values)| values);
         let style = Style::for_values(all.copied().flatten().collect(), self.unit);
-        let every = self.categories.len().div_ceil(MOST_TICKS).max(1);
+        let every = self.categories.len().div_ceil(MAX_TICKS).max(1);
         let tick = |(i, name): (usize, String)| {
             if i.is_multiple_of(every) {
                 name

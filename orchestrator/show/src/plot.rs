@@ -1,14 +1,15 @@
-//! Draws plots as SVG that inherits its text colour, so that it suits light and dark pages.
+//! Draws plots as SVG. The SVG inherits the colour of the surrounding text, so that it suits light and dark pages.
 
 use crate::document::Plot;
 use cvc_core::render_error::RenderError;
 use plotters::{
+    chart::MeshStyle,
     coord::{Shift, types::RangedCoordf64},
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-/// Placeholder for the colour of the text around the plot; replaced by `currentColor`.
+/// Placeholder for the colour of the surrounding text; replaced by `currentColor`.
 pub const INK: RGBColor = RGBColor(1, 1, 1);
 
 /// The palette of Okabe and Ito without yellow and black: safe for colour-blind readers, legible on light and dark.
@@ -24,40 +25,52 @@ pub const PALETTE: [RGBColor; 6] = [
 /// Width of plots with several panels or long names, in CSS pixels.
 pub const WIDE: u32 = 960;
 
-/// Width of plots with many panels.
+/// Width of plots with many panels, in CSS pixels.
 const FULL: u32 = 1320;
 
-/// Width of plots with one panel, so that two stand side by side.
+/// Width of plots with one panel, in CSS pixels: two such plots fit next to each other.
 pub const NARROW: u32 = 620;
 
 /// Size of the text, pixels.
 pub const TEXT: u32 = 12;
 
-/// The area that is drawn on.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Result of drawing.
+/// The area of an SVG on which a plot is drawn.
+pub type PlotArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Result of a drawing function.
 pub type Drawn = Result<(), Box<dyn std::error::Error>>;
-/// A plane with its axes.
+/// A chart with two linear axes.
 pub type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// `<svg>` elements, and the width that they take side by side.
+/// The axes and the grid of a chart, before they are drawn.
+type Mesh<'a, 'b, 'c> = MeshStyle<'a, 'b, RangedCoordf64, RangedCoordf64, SVGBackend<'c>>;
+
+/// Sets the style that axes and grid have in all plots.
+pub fn style_mesh<'m, 'a, 'b, 'c>(mesh: &'m mut Mesh<'a, 'b, 'c>) -> &'m mut Mesh<'a, 'b, 'c> {
+    mesh.axis_style(INK.mix(0.6))
+        .bold_line_style(INK.mix(0.13))
+        .light_line_style(TRANSPARENT)
+        .label_style(text(TEXT))
+        .axis_desc_style(text(TEXT))
+}
+
+/// A plot's `<svg>` elements, and the width that its panels take side by side.
 pub struct Drawing {
-    /// One for each name of the legend, none if there is nothing to tell apart.
+    /// An element for each name of the legend; empty if there is only one series.
     pub keys: Vec<String>,
-    /// One for each panel.
+    /// An element for each panel.
     pub panels: Vec<String>,
     /// Width of the panels side by side, pixels.
     pub width: u32,
-    /// Whether an interval is cut, because it would hide everything else.
+    /// Whether an interval is cut, because otherwise the axis would be too long for all other values.
     pub is_cut: bool,
 }
 
 impl Drawing {
-    /// Makes it a plot.
+    /// Converts the drawing to a plot of a document.
     pub fn plot(self, id: String, title: String, mut caption: String) -> Plot {
         if self.is_cut {
-            caption.push_str(" An arrow: an interval or a value goes on beyond the axis.");
+            caption.push_str(" An arrow: an interval or a value extends beyond the axis.");
         }
         Plot {
             id,
@@ -70,17 +83,17 @@ impl Drawing {
     }
 }
 
-/// Part of its width, in percent, below which a drawing does not shrink: its text of 12 pixels stays above 10.
-const LEAST_PCT: u32 = 85;
+/// Minimum width of a drawing on a narrow page, percent of its full width: text of 12 pixels stays larger than 10.
+const MIN_WIDTH_PCT: u32 = 85;
 
-/// A mean with the ends of its interval.
+/// A mean, and the lower and upper end of its interval.
 pub type Whisker = (f64, f64, f64);
 
-/// Draws, and returns an `<svg>` element that can be embedded in a page.
+/// Draws an `<svg>` element to embed in a page.
 pub fn render(
     what: &str,
     (wide, height): (u32, u32),
-    draw: impl FnOnce(&Area<'_>) -> Drawn,
+    draw: impl FnOnce(&PlotArea<'_>) -> Drawn,
 ) -> Result<String, RenderError> {
     let failed = |detail: String| RenderError {
         what: what.to_owned(),
@@ -92,37 +105,37 @@ pub fn render(
         draw(&root).map_err(|e| failed(e.to_string()))?;
         root.present().map_err(|e| failed(e.to_string()))?;
     }
-    let least = format!("<svg style=\"min-width:{}px\" ", wide * LEAST_PCT / 100);
+    let start = format!("<svg style=\"min-width:{}px\" ", wide * MIN_WIDTH_PCT / 100);
     Ok(svg
         .replace("#010101", "currentColor")
         .replace("font-family=\"sans-serif\" ", "")
-        .replacen("<svg ", &least, 1))
+        .replacen("<svg ", &start, 1))
 }
 
-/// Returns the style of text of a size in CSS pixels (the backend divides the size by 1.24).
+/// Returns the style of text with this size in CSS pixels (the backend divides the size by 1.24).
 pub fn text<'a>(size: u32) -> TextStyle<'a> {
     ("sans-serif", f64::from(size) * 1.24)
         .into_font()
         .color(&INK)
 }
 
-/// Returns the style anchored at these sides.
+/// Returns the style with its anchor at these sides of the text.
 pub fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
     style.pos(Pos::new(h, v))
 }
 
-/// Estimates the width of a text in pixels, without a font.
+/// Estimates the width of a text in pixels, without reading a font.
 pub fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
-/// Characters in a line of the legend: so many fit on a phone.
+/// Maximum number of characters in a line of the legend, so that it fits on a phone.
 const KEY_LINE: usize = 42;
 
-/// Height of a further line of a name in the legend, pixels.
+/// Height of each further line of a name in the legend, pixels.
 const KEY_ROW: u32 = 16;
 
-/// Breaks a text between words into lines of at most so many characters; a longer word is broken too.
+/// Breaks a text between words into lines of at most `most` characters; a longer word is broken, too.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -140,7 +153,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Draws names with their colours, each on its own, so that they wrap like words. A single series needs no name.
+/// Draws each name of the legend with its colour as a separate element, so that names wrap like words. A single series needs no legend.
 pub fn keys(what: &str, names: &[String]) -> Result<Vec<String>, RenderError> {
     let named: Vec<_> = names
         .iter()
@@ -153,7 +166,7 @@ pub fn keys(what: &str, names: &[String]) -> Result<Vec<String>, RenderError> {
     let key = |(i, name): (usize, &String)| {
         let lines = wrapped(name, KEY_LINE);
         let longest = lines.iter().map(|l| width(l, TEXT)).max().unwrap_or(0);
-        // nothing stands behind it that it could reach into, so that there is room for capitals
+        // no text follows in the element, so there is room for wide capital letters
         let wide = longest * 5 / 4 + 40;
         let height = 24 + (lines.len().max(1) as u32 - 1) * KEY_ROW;
         render(what, (wide.unsigned_abs(), height), |area| {
@@ -179,45 +192,46 @@ pub fn keys(what: &str, names: &[String]) -> Result<Vec<String>, RenderError> {
 pub struct Categories {
     /// Title of the axis.
     pub title: String,
-    /// Their names, in order.
+    /// Names of the categories, in order.
     pub names: Vec<String>,
 }
 
 /// One panel.
 pub struct Panel {
-    /// Heading.
+    /// Heading of the panel.
     pub title: String,
-    /// The axis along.
+    /// Categories along the horizontal axis.
     pub x: Categories,
-    /// Panels with the same number share the scale of their values.
+    /// Number of the scale: panels with the same number have the same vertical axis.
     pub scale: usize,
-    /// The values.
+    /// The values, and how they are drawn.
     pub marks: Marks,
 }
 
-/// What is drawn in a panel.
+/// Values of a panel, and how they are drawn.
 pub enum Marks {
-    /// For each category a bar of pieces, the lowest first, and its total with its interval.
+    /// For each category a bar of stacked pieces, the lowest first, and the total with its interval.
     Stacked(Vec<Option<(Vec<f64>, Option<Whisker>)>>),
-    /// For each series a mean with its interval in each category, or a gap; joined by lines.
+    /// For each series a mean with its interval in each category, or a gap. The means of a series are joined by lines.
     Lines(Vec<Vec<Option<Whisker>>>),
-    /// The same as bars side by side, for categories without an order.
+    /// For each series a mean with its interval in each category, or a gap. The means are bars side by side, for categories without an order.
     Grouped(Vec<Vec<Option<Whisker>>>),
-    /// In each category, the values measured at training and at held-out points, and those predicted at the latter.
+    /// For each category, values measured at training points and at held-out points, and values predicted for the held-out points.
     Judged {
-        /// Measured, seen by the models.
+        /// Measured at training points.
         training: Vec<Option<Whisker>>,
-        /// Measured, not seen by them.
+        /// Measured at held-out points.
         held_out: Vec<Option<Whisker>>,
-        /// Predicted.
+        /// Predicted for held-out points.
         predicted: Vec<Option<Whisker>>,
     },
 }
 
-/// Maximum end of an interval as a multiple of the largest value; wider ones are cut, so that no axis reaches beyond twice its values.
+/// Maximum upper end of an interval as a multiple of the largest value. Longer intervals are cut, so that the axis ends below twice the largest
+/// value.
 pub const WIDEST: f64 = 1.85;
 
-/// Returns the end of an axis from 0 for values with intervals, and whether it cuts one of these.
+/// Returns the end of an axis that begins at 0, and whether it cuts an interval.
 pub fn axis_end(whiskers: impl Iterator<Item = Whisker> + Clone) -> (f64, bool) {
     let finite = |v: &f64| v.is_finite();
     let largest = whiskers
@@ -231,7 +245,7 @@ pub fn axis_end(whiskers: impl Iterator<Item = Whisker> + Clone) -> (f64, bool) 
 }
 
 impl Marks {
-    /// Returns all values with their intervals; of bars, their totals.
+    /// Returns all values of the panel with their intervals; for stacked bars, the totals.
     fn whiskers(&self) -> Vec<Whisker> {
         match self {
             Self::Stacked(bars) => bars
@@ -259,7 +273,7 @@ impl Marks {
     }
 }
 
-/// Returns the colour of a series. One without a name is the only one of its panel and gets a colour of its own.
+/// Returns the colour of a series. A series without a name is the only one of its panel and gets a neutral colour.
 fn colour_of(legend: &[String], series: usize) -> RGBColor {
     const NEUTRAL: RGBColor = RGBColor(128, 134, 142);
     if legend.get(series).is_some_and(String::is_empty) {
@@ -269,7 +283,7 @@ fn colour_of(legend: &[String], series: usize) -> RGBColor {
     }
 }
 
-/// Draws panels; the legend names pieces or series.
+/// Draws panels; the legend names the pieces of bars or the series.
 pub fn panels(
     what: &str,
     y_title: &str,
@@ -340,11 +354,11 @@ fn lines(
 ) -> Drawn {
     for (s, values) in series.iter().enumerate() {
         let colour = colour_of(legend, s);
-        // Series are some pixels apart, so that all intervals are visible.
+        // Series are offset by some pixels, so that their intervals do not cover each other.
         let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
         let aside = 0.5 + (s as f64 - (series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
         let place = |i: usize| i as f64 + aside;
-        // Lines break at gaps: nothing is drawn where nothing was measured.
+        // A line breaks where a measurement is missing.
         for part in values
             .iter()
             .enumerate()
@@ -367,7 +381,7 @@ fn lines(
 }
 
 fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
-    // Series that only other panels have take no room here.
+    // Series without values in this panel take no space.
     let present: Vec<usize> = (0..series.len())
         .filter(|s| series[*s].iter().any(Option::is_some))
         .collect();
@@ -387,7 +401,7 @@ fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Wh
     Ok(())
 }
 
-/// Draws measured values and predictions side by side in each category; no line joins them.
+/// Draws measured and predicted values side by side in each category, without lines between them.
 fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3]) -> Drawn {
     let categories = series[0].len();
     let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
@@ -407,17 +421,17 @@ fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3]) -> Drawn {
     Ok(())
 }
 
-/// A point of a plot of one quantity against another.
-pub struct Spot {
-    /// Index of its series.
+/// A point of a plot of one quantity over another.
+pub struct PlotSpot {
+    /// Index of the point's series.
     pub series: usize,
-    /// Text beside its mark.
+    /// Text next to the point's mark.
     pub name: String,
-    /// Horizontal and vertical position.
+    /// Horizontal and vertical position, each with its interval.
     pub at: (Whisker, Whisker),
 }
 
-/// A part of a drawing, in pixels.
+/// A rectangle of a drawing, in pixels.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     left: i32,
@@ -445,20 +459,20 @@ impl Extent {
         }
     }
 
-    /// The area that it shares with another.
+    /// Returns the area that both rectangles cover, square pixels.
     fn shared(self, other: Self) -> i32 {
         let across = self.right.min(other.right) - self.left.max(other.left);
         let down = self.bottom.min(other.bottom) - self.top.max(other.top);
         across.max(0) * down.max(0)
     }
 
-    /// How much of it lies outside another.
+    /// Returns the area of this rectangle that is outside the other, square pixels.
     fn outside(self, other: Self) -> i32 {
         (self.right - self.left) * (self.bottom - self.top) - self.shared(other)
     }
 }
 
-/// Where the name of a mark goes: the nearest place around it that hides nothing, or the one that hides least.
+/// Returns the place for a mark's name: the nearest free one around the mark, otherwise the one with the least overlap.
 fn name_box(mark: (i32, i32), wide: i32, taken: &[Extent], within: Extent) -> Extent {
     const HALF: i32 = 7;
     let at = |left: i32, middle: i32| Extent {
@@ -471,26 +485,26 @@ fn name_box(mark: (i32, i32), wide: i32, taken: &[Extent], within: Extent) -> Ex
     let places = [0, -14, 14, -28, 28, -42, 42, -56, 56]
         .into_iter()
         .flat_map(|dy| [at(x + 9, y + dy), at(x - 9 - wide, y + dy)]);
-    // what lies outside cannot be read at all
+    // parts of a name outside the plot are unreadable, so they count four times
     let harm = |b: &Extent| b.outside(within) * 4 + taken.iter().map(|t| b.shared(*t)).sum::<i32>();
     places.min_by_key(harm).unwrap_or_else(|| at(x + 9, y))
 }
 
-/// Draws panels of one quantity against another, both from 0; the legend names the series.
+/// Draws panels with one quantity over another, both axes from 0; the legend names the series.
 pub fn scatter(
     what: &str,
     (x_title, y_title): (&str, &str),
     series: &[String],
-    panels: &[(String, Vec<Spot>)],
+    panels: &[(String, Vec<PlotSpot>)],
 ) -> Result<Drawing, RenderError> {
     let across = panels.len().clamp(1, 2);
     let wide = if across == 1 { NARROW } else { WIDE };
-    let ends = |spots: &[Spot]| {
+    let ends = |spots: &[PlotSpot]| {
         let (right, is_cut) = axis_end(spots.iter().map(|s| s.at.0));
         let (top, also) = axis_end(spots.iter().map(|s| s.at.1));
         (right, top, is_cut || also)
     };
-    let draw = |(title, spots): &(String, Vec<Spot>)| {
+    let draw = |(title, spots): &(String, Vec<PlotSpot>)| {
         render(what, (wide / across as u32, 320), |area| {
             let (right, top, _) = ends(spots);
             let mut chart = ChartBuilder::on(area)
@@ -502,19 +516,13 @@ pub fn scatter(
                 )
                 .set_label_area_size(LabelAreaPosition::Bottom, 46)
                 .build_cartesian_2d(0.0..right, 0.0..top)?;
-            chart
-                .configure_mesh()
+            style_mesh(&mut chart.configure_mesh())
                 .x_labels(6)
                 .y_labels(6)
-                .axis_style(INK.mix(0.6))
-                .bold_line_style(INK.mix(0.13))
-                .light_line_style(TRANSPARENT)
                 .x_label_formatter(&|v| tick(*v, right))
                 .y_label_formatter(&|v| tick(*v, top))
-                .label_style(text(TEXT))
                 .x_desc(x_title)
                 .y_desc(y_title)
-                .axis_desc_style(text(TEXT))
                 .draw()?;
             for spot in spots {
                 let ((x, x_low, x_high), up) = spot.at;
@@ -531,49 +539,7 @@ pub fn scatter(
                 whisker(&mut chart, x, up, colour.to_rgba())?;
                 marker(&mut chart, spot.series, (x, up.0), colour)?;
             }
-            let (origin_x, origin_y) = area.get_base_pixel();
-            let (across, down) = chart.plotting_area().get_pixel_range();
-            let within = Extent {
-                left: across.start - origin_x,
-                right: across.end - origin_x + 20,
-                top: down.start - origin_y - 4,
-                bottom: down.end - origin_y,
-            };
-            let to = |x: f64, y: f64| {
-                let (px, py) = chart.plotting_area().map_coordinate(&(x, y));
-                (px - origin_x, py - origin_y)
-            };
-            let mut taken: Vec<Extent> = spots
-                .iter()
-                .flat_map(|s| {
-                    let ((x, x_low, x_high), (y, y_low, y_high)) = s.at;
-                    [
-                        Extent::of_mark(to(x, y)),
-                        Extent::of_line(to(x_low, y), to(x_high.min(right), y)),
-                        Extent::of_line(to(x, y_high.min(top)), to(x, y_low)),
-                    ]
-                })
-                .collect();
-            for spot in spots.iter().filter(|s| !s.name.is_empty()) {
-                let mark = to(spot.at.0.0, spot.at.1.0);
-                let name = name_box(mark, width(&spot.name, TEXT - 1), &taken, within);
-                taken.push(name);
-                // a name that has no place right beside its mark is led to it
-                let middle = (name.top + name.bottom) / 2;
-                if middle != mark.1 {
-                    let end = if name.left > mark.0 {
-                        name.left - 2
-                    } else {
-                        name.right + 2
-                    };
-                    area.draw(&PathElement::new([mark, (end, middle)], INK.mix(0.4)))?;
-                }
-                area.draw(&Text::new(
-                    spot.name.clone(),
-                    (name.left, middle),
-                    at(text(TEXT - 1), HPos::Left, VPos::Center),
-                ))?;
-            }
+            write_names(area, &chart, spots)?;
             if !title.is_empty() {
                 area.draw(&Text::new(
                     title.clone(),
@@ -593,34 +559,83 @@ pub fn scatter(
     })
 }
 
-/// How far an axis of deviations reaches at least, percent: negligible scatter is not magnified.
-const LEAST_DEVIATION_PCT: f64 = 0.5;
+/// Writes the names of points next to their marks, at free places.
+fn write_names(area: &PlotArea<'_>, chart: &Chart<'_, '_>, spots: &[PlotSpot]) -> Drawn {
+    let (right, top) = (chart.x_range().end, chart.y_range().end);
+    let (origin_x, origin_y) = area.get_base_pixel();
+    let (across, down) = chart.plotting_area().get_pixel_range();
+    let within = Extent {
+        left: across.start - origin_x,
+        right: across.end - origin_x + 20,
+        top: down.start - origin_y - 4,
+        bottom: down.end - origin_y,
+    };
+    let to = |x: f64, y: f64| {
+        let (px, py) = chart.plotting_area().map_coordinate(&(x, y));
+        (px - origin_x, py - origin_y)
+    };
+    let mut taken: Vec<Extent> = spots
+        .iter()
+        .flat_map(|s| {
+            let ((x, x_low, x_high), (y, y_low, y_high)) = s.at;
+            [
+                Extent::of_mark(to(x, y)),
+                Extent::of_line(to(x_low, y), to(x_high.min(right), y)),
+                Extent::of_line(to(x, y_high.min(top)), to(x, y_low)),
+            ]
+        })
+        .collect();
+    for spot in spots.iter().filter(|s| !s.name.is_empty()) {
+        let mark = to(spot.at.0.0, spot.at.1.0);
+        let name = name_box(mark, width(&spot.name, TEXT - 1), &taken, within);
+        taken.push(name);
+        // draw a line to a name that is not next to its mark
+        let middle = (name.top + name.bottom) / 2;
+        if middle != mark.1 {
+            let end = if name.left > mark.0 {
+                name.left - 2
+            } else {
+                name.right + 2
+            };
+            area.draw(&PathElement::new([mark, (end, middle)], INK.mix(0.4)))?;
+        }
+        area.draw(&Text::new(
+            spot.name.clone(),
+            (name.left, middle),
+            at(text(TEXT - 1), HPos::Left, VPos::Center),
+        ))?;
+    }
+    Ok(())
+}
 
-/// How far it reaches at most, percent: what is beyond has an arrow.
-const MOST_DEVIATION_PCT: f64 = 900.0;
+/// Minimum range of an axis of deviations, percent, so that negligible scatter is not magnified.
+const MIN_DEVIATION_PCT: f64 = 0.5;
 
-/// A result of a run in a plot over time.
-pub struct Moment {
-    /// Index of its series.
+/// Maximum deviation on the axis, percent; larger deviations are drawn as arrows.
+const MAX_DEVIATION_PCT: f64 = 900.0;
+
+/// The result of one run, in a plot over time.
+pub struct PlotMoment {
+    /// Index of the run's series.
     pub series: usize,
-    /// When, minutes.
+    /// Time, minutes.
     pub minutes: f64,
-    /// How far from the mean, percent.
+    /// Deviation from the mean, percent.
     pub deviation_pct: f64,
 }
 
-/// Draws results over time around a common zero; the legend names the series.
+/// Draws results over time as deviations in percent, all on one axis around zero. The legend names the series.
 pub fn order(
     what: &str,
     y_title: &str,
     series: &[String],
-    moments: &[Moment],
+    moments: &[PlotMoment],
 ) -> Result<Drawing, RenderError> {
     let right = ceiling(moments.iter().map(|m| m.minutes));
-    let farthest = moments.iter().fold(LEAST_DEVIATION_PCT, |reach, m| {
+    let farthest = moments.iter().fold(MIN_DEVIATION_PCT, |reach, m| {
         reach.max(m.deviation_pct.abs())
     });
-    let reach = farthest.min(MOST_DEVIATION_PCT) * 1.1;
+    let reach = farthest.min(MAX_DEVIATION_PCT) * 1.1;
     let drawn = render(what, (WIDE, 260), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin_right(24)
@@ -631,19 +646,13 @@ pub fn order(
             )
             .set_label_area_size(LabelAreaPosition::Bottom, 46)
             .build_cartesian_2d(0.0..right, -reach..reach)?;
-        chart
-            .configure_mesh()
+        style_mesh(&mut chart.configure_mesh())
             .x_labels(6)
             .y_labels(6)
-            .axis_style(INK.mix(0.6))
-            .bold_line_style(INK.mix(0.13))
-            .light_line_style(TRANSPARENT)
             .x_label_formatter(&|v| tick(*v, right))
             .y_label_formatter(&|v| tick(*v, reach))
-            .label_style(text(TEXT))
             .x_desc("minutes after the first run")
             .y_desc(y_title)
-            .axis_desc_style(text(TEXT))
             .draw()?;
         chart.draw_series([PathElement::new(
             [(0.0, 0.0), (right, 0.0)],
@@ -671,21 +680,21 @@ pub fn order(
     })
 }
 
-/// One row of a plot that shows every repeat.
+/// A row of a plot that shows the value of every repeat.
 pub struct Strip {
-    /// Name.
+    /// Name of the row.
     pub name: String,
-    /// Index of its colour.
+    /// Index of the row's colour.
     pub colour: usize,
-    /// Every value, and whether it is an outlier.
+    /// For each repeat: its deviation in percent, and whether it is an outlier.
     pub values: Vec<(f64, bool)>,
-    /// The first and the third.
+    /// The first and the third quartile, as deviations in percent.
     pub quartiles: (f64, f64),
     /// Text at the right end of the row.
     pub remark: String,
 }
 
-/// Draws rows of points around a common zero, one point for each repeat.
+/// Draws rows with one point for each repeat, placed by its deviation in percent. All rows share one axis around zero.
 pub fn strips(
     what: &str,
     x_title: &str,
@@ -698,8 +707,8 @@ pub fn strips(
         .flat_map(|r| &r.values)
         .fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
     let (low, high) = (
-        (widest.0 * 1.1).min(-LEAST_DEVIATION_PCT),
-        (widest.1.min(MOST_DEVIATION_PCT) * 1.1).max(LEAST_DEVIATION_PCT),
+        (widest.0 * 1.1).min(-MIN_DEVIATION_PCT),
+        (widest.1.min(MAX_DEVIATION_PCT) * 1.1).max(MIN_DEVIATION_PCT),
     );
     let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
     let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
@@ -717,19 +726,13 @@ pub fn strips(
             .set_label_area_size(LabelAreaPosition::Left, margin)
             .set_label_area_size(LabelAreaPosition::Bottom, 44)
             .build_cartesian_2d(low..high, 0.0..count)?;
-        chart
-            .configure_mesh()
+        style_mesh(&mut chart.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
             .y_labels(0)
             .x_labels(6)
-            .axis_style(INK.mix(0.6))
-            .bold_line_style(INK.mix(0.13))
-            .light_line_style(TRANSPARENT)
             .x_label_formatter(&|v| signed(*v, high - low))
-            .label_style(text(TEXT))
             .x_desc(x_title)
-            .axis_desc_style(text(TEXT))
             .draw()?;
         chart.draw_series([PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5))])?;
         for (i, row) in rows.iter().enumerate() {
@@ -774,7 +777,7 @@ pub fn strips(
     })
 }
 
-/// Returns the number of panels in a row where there is room, and the width and height of each.
+/// Returns the number of panels in a row of a wide page, and the width and height of each panel.
 fn grid(panels: &[Panel]) -> (u32, (u32, u32)) {
     let needs = |p: &Panel| {
         let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
@@ -784,7 +787,7 @@ fn grid(panels: &[Panel]) -> (u32, (u32, u32)) {
     let (panels, needs) = (panels.len(), panels.iter().map(needs).max().unwrap_or(0));
     let full = if panels > 4 { FULL } else { WIDE };
     let across = (full as i32 / needs.max(1)).clamp(1, 4) as usize;
-    // Four panels look better in two rows of two.
+    // Four panels form two rows of two.
     let across = if panels == 4 {
         across.min(2)
     } else {
@@ -805,7 +808,7 @@ fn grid(panels: &[Panel]) -> (u32, (u32, u32)) {
 
 /// Draws the axes of a panel: categories along x, values from 0 along y.
 fn frame<'a, 'b>(
-    area: &Area<'b>,
+    area: &PlotArea<'b>,
     title: &str,
     x: &Categories,
     y_title: &str,
@@ -831,18 +834,12 @@ where
         .set_label_area_size(LabelAreaPosition::Left, axis)
         .set_label_area_size(LabelAreaPosition::Bottom, foot)
         .build_cartesian_2d(0.0..x.names.len().max(1) as f64, 0.0..top)?;
-    chart
-        .configure_mesh()
+    style_mesh(&mut chart.configure_mesh())
         .disable_x_mesh()
         .x_labels(0)
         .y_labels(6)
-        .axis_style(INK.mix(0.6))
-        .bold_line_style(INK.mix(0.13))
-        .light_line_style(TRANSPARENT)
         .y_label_formatter(&|v| tick(*v, top))
-        .label_style(text(TEXT))
         .y_desc(y_title)
-        .axis_desc_style(text(TEXT))
         .draw()?;
     let (origin_x, origin_y) = area.get_base_pixel();
     for (i, name) in x.names.iter().enumerate() {
@@ -877,7 +874,7 @@ where
 }
 
 fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: RGBAColor) -> Drawn {
-    // One repeat has no interval.
+    // A single repeat has no interval.
     if low >= high {
         return Ok(());
     }
@@ -885,7 +882,7 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
     let top = chart.y_range().end;
     let (low, end) = (low.max(chart.y_range().start), high.min(top));
     chart.draw_series([PathElement::new([(x, low), (x, end)], style)])?;
-    // The ends are a few pixels wide, whatever the scale of the axis; what is cut has an arrow.
+    // The ends are drawn a few pixels wide at any scale of the axis; a cut end is an arrow.
     let cap = |end: f64, aside: i32| {
         EmptyElement::at((x, end)) + PathElement::new([(-3, aside), (0, 0), (3, aside)], style)
     };
@@ -893,7 +890,7 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
     Ok(())
 }
 
-/// Draws an end along the horizontal axis: an arrow that begins so many pixels behind its tip, or a cap if that is 0.
+/// Draws the end of a horizontal interval: an arrow that begins `back` pixels behind its tip, or a straight line if `back` is 0.
 pub fn arrow(chart: &mut Chart<'_, '_>, tip: (f64, f64), back: i32, style: ShapeStyle) -> Drawn {
     let line = PathElement::new([(back, -3), (0, 0), (back, 3)], style);
     chart.draw_series([EmptyElement::at(tip) + line])?;
@@ -923,7 +920,7 @@ pub fn marker(
     Ok(())
 }
 
-/// Returns a little more than the largest value.
+/// Returns an axis end slightly above the largest value.
 pub fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
     let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
     if largest > 0.0 { largest * 1.08 } else { 1.0 }

@@ -1,6 +1,6 @@
 //! Names for links and files.
 
-/// Reduces a text to letters, digits and hyphens, for links and file names.
+/// Converts a text to lower-case letters, digits and hyphens, for links and file names.
 pub fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars() {

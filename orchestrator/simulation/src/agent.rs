@@ -1,4 +1,4 @@
-//! Agents: the real one, on simulated nodes.
+//! Agents: the real code, on simulated nodes.
 
 use crate::world::{AgentProcess, Ended, Live, Machine, World};
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use cvc_core::store::{
     CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest,
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, Task, seal,
+    AttemptEvent, AttemptReporter, AttemptResult, FoundComponents, RunError, Task, seal,
 };
 use cvc_os::proc::ProcessId;
 use std::{
@@ -30,14 +30,14 @@ use std::{
 };
 use tokio::sync::{Notify, watch};
 
-/// Takes one away, if there is one.
+/// Decrements a counter; returns false if it is 0 already.
 fn take_one(count: &mut u32) -> bool {
     let is_any = *count > 0;
     *count -= u32::from(is_any);
     is_any
 }
 
-/// What an agent does, by the clock of its machine.
+/// The future of an agent, which runs by its machine's clock.
 struct ByClock<F> {
     world: World,
     machine: String,
@@ -58,7 +58,7 @@ impl<F: Future> Future for ByClock<F> {
     }
 }
 
-/// Starts an agent in a spool unless one is alive. Returns what it says if it does not start.
+/// Starts an agent on a spool, unless one is alive. Returns the agent's message if it does not start.
 pub(crate) async fn start(world: &World, name: &str, root: &Utf8Path) -> Result<(), String> {
     let is_alive = |machine: &mut Machine| machine.agents.contains_key(root);
     let bad = world.machine(name, |machine| {
@@ -125,7 +125,7 @@ pub(crate) async fn start(world: &World, name: &str, root: &Utf8Path) -> Result<
     }
 }
 
-/// The machine of an agent.
+/// The simulated machine on which an agent runs.
 struct OnHead {
     world: World,
     name: String,
@@ -149,7 +149,7 @@ impl Head for OnHead {
     }
 
     fn arrivals(&self, _: &Spool) -> Arrivals {
-        Arrivals::told_by(Arc::clone(&self.arrivals))
+        Arrivals::notified_by(Arc::clone(&self.arrivals))
     }
 
     async fn get_ready(
@@ -173,7 +173,7 @@ impl Head for OnHead {
             .filter(|node| down.contains(*node))
             .map(|node| (node.clone(), "it does not answer".to_owned()))
             .collect();
-        // of this agent: those of the one before are nobody's business any more
+        // only this agent's channel is used: that of the previous agent is obsolete
         let lost = watch::Sender::new(lost);
         self.world.machine(&self.name, |machine| {
             if let Some(agent) = machine
@@ -189,7 +189,7 @@ impl Head for OnHead {
             nodes: nodes.clone(),
             cores: 4,
             obstacles: BTreeMap::new(),
-            found: Found::default(),
+            found: FoundComponents::default(),
         };
         let (world, name, root, dir) = (
             self.world.clone(),
@@ -222,7 +222,7 @@ impl Head for OnHead {
     }
 }
 
-/// Ends the processes of an attempt that agents of a spool began.
+/// Ends the processes of an attempt that an agent of this spool began.
 fn end_attempt(world: &World, name: &str, root: &Utf8Path, run: &RunId) {
     let mut state = world.lock();
     if state
@@ -242,18 +242,18 @@ struct OnNodes {
     nodes: Vec<String>,
     lost: watch::Sender<LostNodes>,
     dir: CampaignDir,
-    /// Whether something of an earlier agent could not be ended.
+    /// Whether an attempt of an earlier agent could not be ended.
     has_failed: AtomicBool,
 }
 
-/// How a simulated attempt goes.
+/// How the processes of a simulated attempt end.
 enum Course {
     Ends(Outcome),
     CutOff,
 }
 
 impl OnNodes {
-    /// What becomes of the processes of an attempt.
+    /// Simulates the processes of an attempt.
     async fn course(&self, task: &Task, mut stop_signal: StopSignal) -> Course {
         let (length, fails) = {
             let mut state = self.world.lock();
@@ -291,7 +291,7 @@ impl OnNodes {
         }
     }
 
-    /// Writes the directory of an attempt as the engine does.
+    /// Writes the directory of an attempt, as the engine does.
     fn write(&self, task: &Task, outcome: Outcome) -> Result<OutcomeFile, StoreError> {
         let (run, attempt) = (&task.planned.id, task.attempt);
         let wall_s = f64::from(self.world.number());
@@ -313,6 +313,7 @@ impl OnNodes {
             records: succeeded.then(|| short_digest(records.as_bytes())),
             wall_s,
             manifest,
+            kept: None,
         };
         put(OUTCOME, &serde_json::to_vec(&file).unwrap_or_default())?;
         seal(&self.dir, run, &file)?;
@@ -385,11 +386,11 @@ impl Workplace for OnNodes {
             ));
         }
         self.world.pause(1..300).await;
-        reporter.tell(AttemptEvent::Started(ProcessId {
+        reporter.emit(AttemptEvent::Started(ProcessId {
             pid: self.world.number(),
             start_ticks: 1,
         }));
-        // which are not synced
+        // events of stages are not synced
         for stage in ["launching", "running", "checkpointing"] {
             reporter.stage(stage);
         }
@@ -463,7 +464,7 @@ impl Workplace for OnNodes {
 
     async fn close(&self) {
         self.world.pause(1..500).await;
-        // the next one has to end what this one could not
+        // the next agent must end the processes that this one could not
         if self.has_failed.load(Ordering::Relaxed) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Campaign files of a schedule: the first one, and what the user makes of it.
+//! Campaign files of a schedule: the first one, and the user's edits.
 
 use camino::Utf8Path;
 use cvc_core::campaign::{Spec, load_text};
@@ -15,7 +15,7 @@ struct Site {
     base: &'static str,
 }
 
-/// What a campaign file says.
+/// The content of a campaign file, before it is written.
 #[derive(Clone)]
 struct Shape {
     sites: Vec<Site>,
@@ -24,13 +24,13 @@ struct Shape {
     retries: u32,
 }
 
-/// A campaign file.
+/// A version of the campaign file.
 pub(crate) struct Campaign {
     pub spec: Spec,
     pub plan: Plan,
-    /// What was edited.
+    /// Description of the user's edit.
     pub edit: String,
-    /// Sites whose place is not the one that it was.
+    /// Sites whose directory or machine this edit changed.
     pub moved: BTreeSet<String>,
 }
 
@@ -57,7 +57,7 @@ impl Shape {
         }
     }
 
-    /// Changes it as a user might, and says how; the sites whose place changes.
+    /// Changes the content as a user might. Returns a description, and the sites whose directory or machine changed.
     fn edit(&mut self, chance: &mut Rng) -> (String, Vec<String>) {
         let number = chance.usize(0..self.sites.len());
         let count = self.sites.len();
@@ -160,7 +160,7 @@ impl Shape {
     }
 }
 
-/// The campaign files of a schedule, one after another, with the first one's sites and their nodes, and the head nodes of all.
+/// The versions of the campaign file in their order, the sites of the first version with their nodes, and the head nodes of all versions.
 pub(crate) struct Campaigns {
     pub files: Vec<Campaign>,
     pub sites: Vec<(String, Vec<String>)>,
@@ -168,7 +168,7 @@ pub(crate) struct Campaigns {
 }
 
 impl Campaigns {
-    /// Campaign files of random shape: the first by one generator, what is edited by the other.
+    /// Draws campaign files of random content: the first version from `rng`, the edits from `chance`.
     pub fn draw(rng: &mut Rng, chance: &mut Rng, dir: &Utf8Path) -> Self {
         let apps = dir.join("apps");
         let descriptor = "schema = 1\nname = \"app\"\ntitle = \"an application of the simulation\"\n[program]\nnames = [\"app\"]\n\

@@ -1,4 +1,4 @@
-//! What must be so when a campaign is done, whatever happened.
+//! Conditions that must hold when a campaign is done, whatever faults occurred.
 
 use crate::{campaigns::Campaign, world::World};
 use camino::Utf8Path;
@@ -60,7 +60,7 @@ pub(crate) fn check(
     }
 }
 
-/// Each run has one end, which is one that really was, and its directory.
+/// Checks that each run has one end, which really occurred, and its directory.
 fn check_runs(world: &World, plan: &Plan, dir: &CampaignDir, summary: &Summary) {
     let state = match CampaignState::read(&dir.journal()) {
         Ok(state) => state,
@@ -129,7 +129,7 @@ fn check_runs(world: &World, plan: &Plan, dir: &CampaignDir, summary: &Summary) 
             None => {}
         }
     }
-    // a failed run that might have been tried again, but for its point that was set aside, counts as skipped
+    // a failed run that could have been attempted again, but whose point was quarantined, counts as skipped
     if succeeded != summary.succeeded
         || failed < summary.failed
         || failed > summary.failed + summary.skipped
@@ -140,7 +140,7 @@ fn check_runs(world: &World, plan: &Plan, dir: &CampaignDir, summary: &Summary) 
     }
 }
 
-/// A run that has succeeded is never begun again, and time does not go back.
+/// Checks that no run begins again after it has succeeded, and that time does not go back.
 fn check_journal(world: &World, dir: &CampaignDir) {
     let text = fs::read_to_string(dir.journal()).unwrap_or_default();
     let (mut done, mut before) = (BTreeSet::new(), None);

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: all of it follows from the seed, and all of it is over in the end.
+//! The faults of a schedule and their times, all derived from the seed. All faults are repaired before the schedule ends.
 
 use crate::{
     power,
@@ -12,49 +12,49 @@ use jiff::SignedDuration;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Faults come within this time from the beginning, seconds.
+/// Faults occur within this time from the beginning, seconds.
 const WITHIN_S: u64 = 300;
-/// Most of what is away comes back within this time, seconds.
+/// Time within which most absent machines return, seconds.
 const AWAY_S: u64 = 120;
-/// The rest within this one: longer than anything is waited for.
+/// Time within which all other absent machines return, seconds: longer than cvc waits for anything.
 const LONG_AWAY_S: u64 = 2_000;
 
 /// A fault.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// All connections to a site break.
+    /// All connections to a site are interrupted.
     Break(String),
-    /// Nothing arrives over them any more.
+    /// The connections to a site transfer no data, and stay open.
     Silence(String),
     /// The head node cannot be reached.
     Unreachable(String, Duration),
-    /// The next lines from there are damaged, or lost.
+    /// The next lines from the site are damaged or lost.
     Damage(String, u32),
     /// The agent is killed.
     KillAgent(String),
-    /// The agent is asked to end.
+    /// The agent receives SIGTERM.
     TerminateAgent(String),
-    /// Agents do not start.
+    /// The next starts of an agent fail.
     BadStarts(String, u32),
-    /// The agent is killed, and the head node's disk is full when the next ones end what it left.
+    /// The agent is killed, and the head node's disk is full when later agents try to end the killed agent's attempts.
     KillAgentOnFullDisk(String, u32),
     /// The head node loses power.
     Reboot(String, Duration),
-    /// A node is silent.
+    /// A node does not answer.
     NodeDown(String, Duration),
-    /// The controller is killed, and started again after a while.
+    /// The controller is killed, and started again later.
     KillController(Duration),
-    /// The user asks to stop, and goes on after a while.
+    /// The user stops, and continues later.
     Stop(StopRequest, Duration),
-    /// Another controller begins beside those that are there, on a machine that the lock does not reach.
+    /// Another controller starts while others run, on a machine for which the lock has no effect.
     SecondController,
-    /// The user edits the campaign file, ends the controllers, and goes on after a while.
+    /// The user edits the campaign file, ends the controllers, and continues later.
     Edit(Ending, Duration),
     /// The machine of the controllers loses power.
     PowerLoss(Duration),
-    /// Somebody sets the clock of the controllers' machine, by so many seconds.
+    /// The clock of the controllers' machine is changed by this number of seconds.
     ControllerClock(i64),
-    /// The same on a head node.
+    /// The clock of a head node is changed by this number of seconds.
     HeadClock(String, i64),
 }
 
@@ -65,10 +65,10 @@ pub(crate) enum Ending {
     Stop(StopRequest),
 }
 
-/// What happens to a controller from outside.
+/// Events that the user or a fault sends to the controllers.
 #[derive(Clone, Debug)]
 pub(crate) enum ToController {
-    /// One of them.
+    /// One controller is killed.
     Kill(Duration),
     Stop(StopRequest, Duration),
     Second,
@@ -78,7 +78,7 @@ pub(crate) enum ToController {
 
 /// Draws the faults of a schedule.
 pub(crate) fn draw(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Vec<(Duration, Fault)> {
-    // none, a few, or so many that they meet
+    // none, a few, or enough to overlap in time
     let count = match rng.u32(0..10) {
         0 => 0,
         1..7 => rng.usize(1..6),
@@ -86,7 +86,7 @@ pub(crate) fn draw(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Vec<(Durat
     };
     let mut faults: Vec<(Duration, Fault)> = (0..count)
         .map(|_| {
-            // many at the beginning, when much happens at once
+            // in half of the schedules faults are dense, because much happens at the beginning
             let within_s = if rng.bool() { WITHIN_S } else { 60 };
             let at = Duration::from_millis(rng.u64(0..within_s * 1000));
             (at, one(rng, sites))
@@ -96,8 +96,8 @@ pub(crate) fn draw(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Vec<(Durat
     faults
 }
 
-/// Draws what was added to the faults later, from a generator of its own; `machines` are the head nodes before and after the edits of the campaign
-/// file, of which there are so many.
+/// Draws the kinds of faults that were added later, from a separate generator. `machines` are the head nodes before and after each edit of the
+/// campaign file.
 pub(crate) fn draw_more(
     chance: &mut Rng,
     machines: &[String],
@@ -145,7 +145,7 @@ pub(crate) fn draw_more(
 
 fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
     let (_, nodes) = &sites[rng.usize(0..sites.len())];
-    // its head node
+    // the first node is the site's head node
     let site = nodes[0].clone();
     let away_s = if rng.u32(0..8) == 0 {
         LONG_AWAY_S
@@ -176,7 +176,7 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
     }
 }
 
-/// Lets faults happen at their times, and heals what they broke.
+/// Carries out faults at their times, and repairs their damage.
 pub(crate) async fn happen(
     world: World,
     dir: Utf8PathBuf,
@@ -239,7 +239,7 @@ pub(crate) async fn happen(
                     world.set_down(&node, false);
                 });
             }
-            // nobody listens if it has ended meanwhile
+            // ignore errors: the controller may have ended meanwhile
             Fault::KillController(away) => drop(controller.send(ToController::Kill(away))),
             Fault::Stop(request, away) => drop(controller.send(ToController::Stop(request, away))),
             Fault::SecondController => drop(controller.send(ToController::Second)),

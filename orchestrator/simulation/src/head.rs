@@ -1,4 +1,4 @@
-//! Head nodes as a controller reaches them: commands, files, and the relay of the real agent over a line that breaks.
+//! Head nodes as a controller reaches them: commands, files, and the real agent's relay over a connection that fails.
 
 use crate::{
     agent,
@@ -6,12 +6,12 @@ use crate::{
 };
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_agent::{Relay, RelayMessage, Spool};
+use cvc_agent::{NewEvents, Relay, RelayMessage, Spool};
 use cvc_core::campaign::Cluster;
 use cvc_core::store::copy_tree;
 use cvc_engine::host::{Host, HostError, Obstacle, Output};
 use cvc_sites::remote::{
-    Channel, HeadNode, MAKE_SPOOL, Notes, PREPARE_PROGRAM, REMOVE_SPOOL, Reach, Tell,
+    Channel, HeadNode, MAKE_SPOOL, NodeReach, Notes, PREPARE_PROGRAM, ProgressReport, REMOVE_SPOOL,
 };
 use parking_lot::Mutex;
 use std::{
@@ -23,7 +23,7 @@ use std::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
-/// Reaches the simulated machines.
+/// Provides access to the simulated machines.
 pub(crate) struct Network {
     pub world: World,
     pub dir: Utf8PathBuf,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Network {
     }
 }
 
-impl Reach for Network {
+impl NodeReach for Network {
     fn head_node(
         &self,
         site: &str,
@@ -43,7 +43,7 @@ impl Reach for Network {
         _: &Utf8Path,
         _: Notes,
     ) -> Arc<dyn HeadNode> {
-        // not by the site: that may be renamed, and may get another head
+        // do not identify a machine by the site, which may be renamed or get another head node
         let name = cluster
             .head
             .as_ref()
@@ -59,18 +59,18 @@ impl Reach for Network {
     }
 }
 
-/// A head node.
+/// Access to a head node.
 #[derive(Clone)]
 struct Head {
     world: World,
     name: String,
-    /// Its files.
+    /// Directory of the head node's files.
     home: Utf8PathBuf,
     patience: Arc<Mutex<Duration>>,
 }
 
 impl Head {
-    /// Waits until the machine can be reached, at most as long as it is wanted.
+    /// Waits until the machine can be reached, within the controller's patience.
     async fn reached(&self) -> Result<(), HostError> {
         self.world.pause(1..60).await;
         let reachable = self
@@ -102,7 +102,7 @@ impl Head {
         }
     }
 
-    /// Carries out a command.
+    /// Simulates a command.
     async fn carry_out(&self, argv: &[&str]) -> Output {
         let output = |code: i32, stdout: &str, stderr: &str| Output {
             code: Some(code),
@@ -159,15 +159,14 @@ impl Head {
             }
             ["tail", ..] => output(0, "", ""),
             _ => {
-                self.world
-                    .is_wrong(format!("nobody knows the command {argv:?}"));
+                self.world.is_wrong(format!("unknown command {argv:?}"));
                 output(127, "", "not found")
             }
         }
     }
 }
 
-/// What [`REMOVE_SPOOL`] does.
+/// Removes a spool and the empty directories above it, like [`REMOVE_SPOOL`].
 fn remove_with_parents(root: &Utf8Path) -> io::Result<()> {
     match fs::remove_dir_all(root) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -249,7 +248,7 @@ impl HeadNode for Head {
         loop {
             self.reached().await?;
             let output = self.carry_out(argv).await;
-            // the answer may be lost with the connection: then it is asked again
+            // the answer may be lost with the connection; then the command is repeated
             if !self.world.happens(0.03) {
                 return Ok(output);
             }
@@ -263,7 +262,12 @@ impl HeadNode for Head {
             .join(path.trim_start_matches("~/").trim_start_matches('/')))
     }
 
-    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, _: Tell<'_>) -> Result<(), HostError> {
+    async fn upload(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        _: ProgressReport<'_>,
+    ) -> Result<(), HostError> {
         self.reached().await?;
         let error = |source| HostError::File {
             host: self.name.clone(),
@@ -279,7 +283,7 @@ impl HeadNode for Head {
         from: &Utf8Path,
         to: &Utf8Path,
         _: u64,
-        _: Tell<'_>,
+        _: ProgressReport<'_>,
         _: &mut u64,
     ) -> Result<(), HostError> {
         self.reached().await?;
@@ -353,17 +357,17 @@ fn no_program(name: &str, argv: &[String]) -> HostError {
     }
 }
 
-/// A line on its way, and when it arrives.
+/// A line in transit, with its arrival time.
 type Item = (Instant, Vec<u8>);
 
-/// Lines that are on their way.
+/// Lines in transit.
 struct Queue {
     items: mpsc::UnboundedReceiver<Item>,
     next: Option<Item>,
 }
 
 impl Queue {
-    /// The next line that arrives; `None` if the other end is gone. May be dropped and called again.
+    /// Returns the next line that arrives; `None` if the other end has closed. The future may be dropped and the method called again.
     async fn next(&mut self) -> Option<Vec<u8>> {
         if self.next.is_none() {
             self.next = Some(self.items.recv().await?);
@@ -375,7 +379,7 @@ impl Queue {
     }
 }
 
-/// The controller's end of a line.
+/// The controller's end of a connection.
 struct OurEnd {
     world: World,
     requests: mpsc::UnboundedSender<Item>,
@@ -384,7 +388,7 @@ struct OurEnd {
     last: Instant,
 }
 
-/// When what is sent now arrives: not before what was sent earlier.
+/// Returns a random arrival time for a message that is sent now. Messages do not overtake each other: `last` is the arrival time of the previous one.
 fn arrival(world: &World, last: &mut Instant) -> Instant {
     *last = (*last).max(Instant::now() + world.ms(0..40));
     *last
@@ -395,7 +399,7 @@ impl Channel for OurEnd {
     async fn send(&mut self, line: &[u8]) -> io::Result<()> {
         match self.state.get() {
             Line::Closed => Err(io::ErrorKind::BrokenPipe.into()),
-            // into a buffer
+            // the line goes into a buffer and is lost
             Line::Silent => Ok(()),
             Line::Fine => {
                 let at = arrival(&self.world, &mut self.last);
@@ -412,7 +416,7 @@ impl Channel for OurEnd {
             () = self.state.wait_for(|line| *line == Line::Closed) => Ok(None),
             line = async {
                 let line = self.queue.next().await;
-                // what arrives over a silent line is lost
+                // data that arrive over a silent connection are lost
                 self.state.wait_for(|line| *line != Line::Silent).await;
                 line
             } => Ok(line),
@@ -430,7 +434,7 @@ impl Drop for OurEnd {
     }
 }
 
-/// The relay's end of a line.
+/// The relay's end of a connection.
 struct TheirEnd {
     world: World,
     name: String,
@@ -439,7 +443,7 @@ struct TheirEnd {
 }
 
 impl TheirEnd {
-    /// Sends a line, which may be damaged on its way.
+    /// Sends a line, which may be damaged in transit.
     fn send(&mut self, mut line: Vec<u8>) {
         let damaged = self.world.machine(&self.name, |machine| {
             let damaged = machine.damage > 0;
@@ -460,7 +464,7 @@ impl TheirEnd {
             }
         }
         let at = arrival(&self.world, &mut self.last);
-        // a controller that is gone hears nothing
+        // ignore errors: a controller that has ended receives nothing
         let _ = self.events.send((at, line));
     }
 
@@ -471,11 +475,11 @@ impl TheirEnd {
     }
 }
 
-/// Delays between looks at the spool: shorter while something happens.
+/// Minimum and maximum delay between checks of the spool: shorter while events arrive.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// The relay of a connection, until the line is closed and it has noticed that, or the spool is gone.
+/// Runs the relay of a connection until it notices that the connection is closed, or the spool is removed.
 async fn relay(
     mut line: TheirEnd,
     root: Utf8PathBuf,
@@ -489,7 +493,7 @@ async fn relay(
     let mut ends = None;
     loop {
         let mut new = Vec::new();
-        while let Ok(true) = relay.tell(&mut new) {
+        while let Ok(NewEvents::Sent) = relay.send_new(&mut new) {
             active = Instant::now();
         }
         for event in new.split_inclusive(|byte| *byte == b'\n') {
@@ -500,7 +504,7 @@ async fn relay(
             |_: &Spool| Some(world.machine(&name, |machine| machine.agents.contains_key(&root)));
         match relay.beat(is_alive) {
             Ok(Some(alive)) => {
-                // by the simulated clock
+                // set the file's time by the simulated clock
                 let touched = File::options()
                     .write(true)
                     .open(spool.controller())
@@ -511,15 +515,15 @@ async fn relay(
                 line.say(&alive);
             }
             Ok(None) => {}
-            // the spool is gone
+            // the spool was removed
             Err(_) => return,
         }
         let pause = (active.elapsed() / 20).clamp(SHORTEST, LONGEST);
         tokio::select! {
             biased;
             () = state.wait_for(|line| *line != Line::Fine), if ends.is_none() => {
-                // a server notices at once that a line is closed, or only when its own questions remain unanswered; until then it carries
-                // out what has arrived
+                // a server notices a closed connection at once, or only when its keep-alive requests remain unanswered; until then it carries out the
+                // commands that have arrived
                 let late = world.happens(0.4);
                 ends = Some(Instant::now() + if late { world.ms(1_000..90_000) } else { Duration::ZERO });
             }
@@ -541,7 +545,7 @@ async fn relay(
     }
 }
 
-/// An event or a request in the story: without times and random names.
+/// Describes an event or a request for the story, without times and random names.
 fn shown(line: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
     let (number, what) = (&value["seq"], value.get("request").unwrap_or(&value));

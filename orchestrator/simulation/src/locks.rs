@@ -1,10 +1,10 @@
-//! Locks that do not hold: of a file system that has none, or whose server forgot them as it was started again.
+//! File locks that fail: on a file system without locks, or on one whose server lost all locks in a restart.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use nix::fcntl::FlockArg;
 use std::fs;
 
-/// Lets all locks go that anybody has on files of a directory. Their owners are not told.
+/// Releases all locks on files in a directory, without notifying their owners.
 pub(crate) fn forget(dir: &Utf8Path) {
     for entry in fs::read_dir("/proc/self/fd")
         .into_iter()

@@ -1,4 +1,5 @@
-//! `cargo xtask simulate` and `cargo xtask calibrate` call this: carries out schedules on all processors, and prints the story of one that goes wrong.
+//! The program behind `cargo xtask simulate` and `cargo xtask calibrate`. `simulate` carries out schedules on all processors, and prints the story of
+//! a schedule with a violation.
 
 #![expect(
     clippy::print_stdout,
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether nothing went wrong.
+/// Carries out the command; returns whether there was no violation.
 fn run(arguments: &[String]) -> Result<bool, String> {
     let (mut schedules, mut from, mut only) = (100_000, 1, None);
     let mut words = arguments.iter();
@@ -93,13 +94,13 @@ fn run(arguments: &[String]) -> Result<bool, String> {
     Ok(!found)
 }
 
-/// What goes wrong in the schedule of a seed.
+/// Returns the violations in the schedule of a seed.
 fn wrong(seed: u64) -> Vec<String> {
     let (_made, dir) = directory();
     simulate(seed, &dir).wrong
 }
 
-/// Prints the story of a seed.
+/// Prints the story of a seed's schedule; returns whether there was no violation.
 fn tell(seed: u64) -> bool {
     let (_made, dir) = directory();
     let story = simulate(seed, &dir);

@@ -1,12 +1,12 @@
-//! What a loss of power takes: lines that were appended to a file and not synced. Any number of them, and a part of one, may have been written all
-//! the same.
+//! Effect of a power loss: lines that were appended to a file but not synced are lost. Any number of unsynced lines, and a part of the next one, may
+//! have reached the disk nevertheless.
 
 use crate::world::World;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::disk::surviving_bytes;
 use std::fs::{self, File};
 
-/// Takes unsynced events of all spools of a head node, whose files are here.
+/// Removes unsynced events from all spools of a head node, whose files are below `home`.
 pub(crate) fn lose_events(world: &World, home: &Utf8Path) {
     let below = |dir: &Utf8Path| -> Vec<Utf8PathBuf> {
         let mut paths: Vec<_> = dir
@@ -26,7 +26,7 @@ pub(crate) fn lose_events(world: &World, home: &Utf8Path) {
     }
 }
 
-/// Takes lines from the end of a file that were not synced.
+/// Removes a random number of unsynced lines from the end of a file.
 pub(crate) fn lose_lines(world: &World, path: &Utf8Path) {
     let Ok(text) = fs::read(path) else { return };
     let synced = surviving_bytes(path.as_std_path())

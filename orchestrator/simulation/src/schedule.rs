@@ -1,4 +1,4 @@
-//! One schedule: a campaign on one or two sites, its faults, and the controllers that carry it out, until it is done.
+//! One schedule: a campaign on one or two sites, its faults, and the controllers that run until it is done.
 
 use crate::{
     campaigns::Campaigns,
@@ -16,26 +16,26 @@ use fastrand::Rng;
 use jiff::SignedDuration;
 use std::{collections::HashMap, fs, sync::Arc, time::Duration};
 
-/// Simulated time in which a campaign must be done.
+/// Simulated time within which a campaign must be done.
 const LIMIT: Duration = Duration::from_secs(72 * 3600);
-/// Time in which what was let go is gone.
+/// Simulated time within which released processes and files must disappear.
 const SETTLE: Duration = Duration::from_secs(300);
-/// What makes another generator of a seed.
+/// Constant with which the seed of a second generator is derived.
 const OTHER: u64 = 0x5bd1_e995_9e37_79b9;
 
-/// What happened in a schedule.
+/// Record of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// What happened, with the simulated time in seconds.
+    /// Events, with the simulated time in seconds.
     pub lines: Vec<String>,
-    /// What must never be.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
-/// Carries out the schedule of a seed in a directory, which is empty.
+/// Carries out the schedule of a seed in an empty directory.
 ///
 /// # Panics
-/// When the directory cannot be used.
+/// The directory cannot be used.
 pub fn simulate(seed: u64, dir: &Utf8Path) -> Story {
     record_syncs();
     clock::set_off(SignedDuration::ZERO);
@@ -76,7 +76,7 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
         shepherd: Vec::new(),
         node_program,
         retry_failed: false,
-        // failures are drawn by the seed, and may be alike by chance
+        // failures are random, so several may be alike by chance
         keep_going: true,
         only: None,
         last_block: None,
@@ -106,10 +106,10 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
     Story { lines, wrong }
 }
 
-/// An empty directory for a schedule, in memory where there is such a place.
+/// Creates an empty directory for a schedule, in memory if possible.
 ///
 /// # Panics
-/// When no directory can be made.
+/// No directory can be created.
 pub fn directory() -> (tempfile::TempDir, Utf8PathBuf) {
     let memory = Utf8Path::new("/dev/shm");
     let made = if memory.is_dir() {

@@ -1,4 +1,4 @@
-//! Calls `cvc run` again and again until the campaign is done: one controller after another, or several at once that no lock keeps apart.
+//! Starts `cvc run` repeatedly until the campaign is done: one controller after another, or several at once without a common lock.
 
 use crate::{
     campaigns::Campaign,
@@ -7,7 +7,7 @@ use crate::{
     world::World,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::observe::{Observer, SessionProgress};
 use cvc_controller::runner::{Options, Summary, run_campaign_on};
 use cvc_core::stop::StopRequest;
 use cvc_core::store::{CampaignDir, StoreError};
@@ -20,35 +20,35 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// Number of sessions after the faults in which it must be done.
+/// Number of sessions after the last fault within which the campaign must be done.
 pub(crate) const SESSIONS: u32 = 6;
-/// Delay before a user starts `cvc run` again after an error.
+/// Delay before the user starts `cvc run` again after an error.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Time in which a controller notices that another one has its campaign.
+/// Time within which a controller must notice that another controller has taken over its campaign.
 const FENCED_WITHIN: Duration = Duration::from_secs(30);
-/// Controllers at once.
+/// Maximum number of controllers at once.
 const MOST: usize = 3;
 
-/// Tells what a controller says.
+/// Records the messages of a controller.
 struct Telling {
     world: World,
     number: u32,
 }
 
 impl Observer for Telling {
-    fn on(&mut self, progress: &Progress) {
+    fn on(&mut self, progress: &SessionProgress) {
         let number = self.number;
         match progress {
-            Progress::Site { what } => self
+            SessionProgress::Site { what } => self
                 .world
                 .tell(format!("cvc {number}: {}", without_sizes(what))),
-            Progress::RunLost { run, reason } => self
+            SessionProgress::RunLost { run, reason } => self
                 .world
                 .tell(format!("cvc {number}: run {run} is lost: {reason}")),
-            Progress::RunStarted { run, attempt, .. } => self
+            SessionProgress::RunStarted { run, attempt, .. } => self
                 .world
                 .tell(format!("cvc {number}: run {run} attempt {attempt} starts")),
-            Progress::RunFinished {
+            SessionProgress::RunFinished {
                 run,
                 outcome,
                 wall_s,
@@ -58,7 +58,7 @@ impl Observer for Telling {
                     "cvc {number}: run {run} ended: {outcome:?}, {wall_s}"
                 ));
             }
-            Progress::Skipped { reason, runs, .. } => {
+            SessionProgress::Skipped { reason, runs, .. } => {
                 self.world.tell(format!(
                     "cvc {number}: {runs} runs are skipped: {}",
                     without_sizes(reason)
@@ -69,7 +69,7 @@ impl Observer for Telling {
     }
 }
 
-/// A message without sizes of files, which have the length of real times in them.
+/// Returns a message without file sizes, which depend on the length of real times in the files.
 fn without_sizes(what: &str) -> &str {
     what.split(" bytes")
         .next()
@@ -79,32 +79,32 @@ fn without_sizes(what: &str) -> &str {
 
 type Ended = Result<Summary, CampaignError>;
 
-/// A controller.
+/// A controller, from its start to its end.
 struct Session<'a> {
     number: u32,
     work: Pin<Box<dyn Future<Output = Ended> + 'a>>,
     stop: watch::Sender<StopRequest>,
-    /// When it must have ended, because another one has begun.
+    /// Time by which this controller must have ended, because another controller has begun.
     must_end: Option<Instant>,
 }
 
-/// The controllers of a schedule.
+/// The controllers of a schedule, and the user who starts them.
 pub(crate) struct Sessions<'a> {
     world: &'a World,
-    /// Campaign files; the user edits one into the next.
+    /// Versions of the campaign file, in the order in which the user's edits produce them.
     files: &'a [Campaign],
     file: usize,
-    /// The one of the youngest session.
+    /// Index in `files` of the version that the last session used.
     has_begun: usize,
     options: &'a Options,
     dir: Utf8PathBuf,
     running: Vec<Session<'a>>,
     begun: u32,
-    /// How the youngest one ended, if it has.
+    /// The result of the last session, if it has ended.
     summary: Option<Summary>,
-    /// Time until the user begins another one.
+    /// Delay before the user starts the next session.
     away: Duration,
-    /// Whether there were several at once.
+    /// Whether several controllers ran at once.
     has_met: bool,
 }
 
@@ -128,30 +128,30 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// The campaign file of now.
+    /// Returns the current version of the campaign file.
     pub fn file(&self) -> &'a Campaign {
         &self.files[self.file]
     }
 
-    /// Calls `cvc run` until the campaign is done; `None` if it is not after all.
+    /// Starts `cvc run` until the campaign is done; returns `None` if it does not become done.
     pub async fn until_done(
         &mut self,
         faults: Vec<(Duration, Fault)>,
         dir: &Utf8Path,
     ) -> Option<Summary> {
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut messages) = mpsc::unbounded_channel();
         let (over, is_over) = watch::channel(false);
         let _faults = AbortOnDropHandle::new(tokio::spawn(faults::happen(
             self.world.clone(),
             dir.to_owned(),
             faults,
-            tell,
+            sender,
             over,
         )));
         let mut left = SESSIONS;
         while left > 0 {
-            // of the time in which no controller was there
-            while let Ok(what) = told.try_recv() {
+            // discard messages from the time without a controller
+            while let Ok(what) = messages.try_recv() {
                 if let ToController::Edit(..) = what {
                     self.edit();
                 }
@@ -166,7 +166,7 @@ impl<'a> Sessions<'a> {
                     .min();
                 tokio::select! {
                     biased;
-                    Some(what) = told.recv() => self.happens(what).await,
+                    Some(what) = messages.recv() => self.happens(what).await,
                     (at, ended) = next(&mut self.running) => self.ended(at, ended),
                     () = tokio::time::sleep_until(overdue.unwrap_or_else(Instant::now)), if overdue.is_some() => {
                         for session in &mut self.running {
@@ -178,13 +178,13 @@ impl<'a> Sessions<'a> {
                     }
                 }
             }
-            // what was skipped is tried again, unless it failed too often
+            // skipped runs are attempted again, unless they failed too often
             if let Some(summary) = self
                 .summary
                 .take()
                 .filter(|s| s.left == 0 && (s.skipped == 0 || left == 1))
             {
-                // what one of several left is removed by the next session, and what was edited meanwhile is carried out by it
+                // a further session is needed to remove remains after several controllers, and to carry out edits made meanwhile
                 if !std::mem::take(&mut self.has_met) && self.has_begun == self.file {
                     return Some(summary);
                 }
@@ -196,7 +196,7 @@ impl<'a> Sessions<'a> {
         None
     }
 
-    /// Begins a controller.
+    /// Starts a controller.
     async fn begin(&mut self) {
         self.begun += 1;
         self.has_begun = self.file;
@@ -226,7 +226,7 @@ impl<'a> Sessions<'a> {
             must_end: None,
         });
         self.summary = None;
-        // it writes into the journal before it waits for anything
+        // the controller writes into the journal before it waits for anything
         let at = self.running.len() - 1;
         let polled =
             poll_fn(|context| Poll::Ready(self.running[at].work.as_mut().poll(context))).await;
@@ -308,7 +308,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// The user edits the campaign file, for the next session.
+    /// Replaces the campaign file by its next version, as if the user had edited it.
     fn edit(&mut self) {
         self.file += 1;
         let Campaign { edit, moved, .. } = self.file();
@@ -318,7 +318,7 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// The next of these that ends.
+/// Returns the next of these sessions that ends, by its index.
 async fn next(running: &mut [Session<'_>]) -> (usize, Ended) {
     poll_fn(|context| {
         for (at, session) in running.iter_mut().enumerate() {

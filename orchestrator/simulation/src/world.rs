@@ -1,4 +1,4 @@
-//! What a schedule happens to: machines with agents, attempts, relays and connections, and chance. Everything else is the real cvc.
+//! The simulated world of a schedule: machines with agents, attempts, relays and connections, and random events. All other code is that of cvc.
 
 use camino::Utf8PathBuf;
 use cvc_agent::LostNodes;
@@ -18,8 +18,8 @@ use tokio::{
     time::Instant,
 };
 
-/// Something that several tasks wait for. They are woken in the order in which they began to wait; those of a watch channel of tokio are woken
-/// in any order, and a schedule would not follow from its seed.
+/// A value whose changes several tasks wait for. The tasks are woken in the order in which they began to wait. With tokio's watch channel, which
+/// wakes tasks in any order, a schedule would not be reproducible from its seed.
 #[derive(Clone)]
 pub(crate) struct Shared<T>(Arc<(Mutex<T>, Notify)>);
 
@@ -37,7 +37,7 @@ impl<T: Clone + PartialEq> Shared<T> {
         self.0.1.notify_waiters();
     }
 
-    /// Waits until it is so.
+    /// Waits until the value satisfies a condition.
     pub async fn wait_for(&self, is_so: impl Fn(&T) -> bool) {
         loop {
             let changed = self.0.1.notified();
@@ -48,7 +48,7 @@ impl<T: Clone + PartialEq> Shared<T> {
         }
     }
 
-    /// Whether nobody else has it.
+    /// Returns whether no other owner of the value exists.
     pub fn is_alone(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -58,7 +58,7 @@ impl<T: Clone + PartialEq> Shared<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Fine,
-    /// Nothing arrives any more, and nobody is told.
+    /// No data arrive, and neither side is notified.
     Silent,
     Closed,
 }
@@ -69,16 +69,16 @@ pub(crate) struct AgentProcess {
     pub task: AbortHandle,
     pub terminated: Arc<Notify>,
     pub arrivals: Arc<Notify>,
-    /// Its nodes, once it has them.
+    /// Nodes of the agent, once it has them.
     pub nodes: Vec<String>,
-    /// Those that it has lost.
+    /// The nodes that the agent has lost.
     pub lost: watch::Sender<LostNodes>,
 }
 
-/// An attempt whose processes live, whether or not its agent does.
+/// An attempt whose processes are alive, whether or not its agent is.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// The head node and the spool of the agent that began it.
+    /// The head node of the agent that began the attempt, and the agent's spool.
     pub machine: String,
     pub root: Utf8PathBuf,
     pub attempt: u32,
@@ -91,40 +91,40 @@ pub(crate) struct Live {
 pub(crate) struct Ended {
     pub attempt: u32,
     pub succeeded: bool,
-    /// Different for each: tells whose result something is.
+    /// Wall time, seconds. It differs for each attempt, so that a result identifies its attempt.
     pub wall_s: f64,
 }
 
-/// A head node with what is on it.
+/// A head node and its state.
 pub(crate) struct Machine {
     /// Whether the head node can be reached.
     pub reachable: Shared<bool>,
-    /// Agents by their spools: one for each place where a campaign was opened.
+    /// Agents by their spools: one for each directory in which a campaign was opened.
     pub agents: BTreeMap<Utf8PathBuf, AgentProcess>,
     pub connections: Vec<Shared<Line>>,
     pub relays: Vec<AbortHandle>,
-    /// How many of the next lines to the controller are damaged.
+    /// Number of lines to the controller that will be damaged.
     pub damage: u32,
-    /// How many of the next starts of an agent fail.
+    /// Number of starts of an agent that will fail.
     pub bad_starts: u32,
-    /// How many of the next attempts that an agent left cannot be ended, because the disk is full.
+    /// Number of attempts of a killed agent that its successors will still fail to end, because the disk is full.
     pub bad_recoveries: u32,
-    /// How far its clock is set off.
+    /// Offset of the machine's clock.
     pub clock_off: SignedDuration,
 }
 
 pub(crate) struct State {
     pub rng: Rng,
-    /// Of what was added later, so that a seed keeps its earlier troubles.
+    /// Random generator for the kinds of faults that were added later. With a separate generator, each seed keeps the faults it had before.
     pub chance: Rng,
     pub machines: BTreeMap<String, Machine>,
     /// Nodes that are down.
     pub down: Shared<BTreeSet<String>>,
-    /// Attempts whose processes live, wherever.
+    /// Attempts whose processes are alive, on any machine.
     pub live: BTreeMap<RunId, Live>,
-    /// Whether the user asked to stop, so that what was not fetched may have been given up.
+    /// Whether the user has stopped a session, so that results which were not fetched may have been given up.
     pub was_stopped: bool,
-    /// Sites whose place was edited, so that their results may have been given up.
+    /// Sites whose directory or machine was changed by an edit of the campaign file, so that results there may have been given up.
     pub moved: BTreeSet<String>,
     pub ended: BTreeMap<RunId, Vec<Ended>>,
     story: Vec<String>,
@@ -132,7 +132,7 @@ pub(crate) struct State {
     numbers: u32,
 }
 
-/// The machines of a schedule.
+/// The simulated world of a schedule.
 #[derive(Clone)]
 pub(crate) struct World {
     state: Arc<Mutex<State>>,
@@ -164,14 +164,14 @@ impl World {
         self.state.lock()
     }
 
-    /// Simulated time since the beginning.
+    /// Returns the simulated time since the beginning.
     pub fn now(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// The same as a time of files of a machine, by its clock.
+    /// Returns the current time for files of a machine, by the machine's clock.
     pub fn file_time(&self, name: &str) -> SystemTime {
-        // long after the beginning of time, so that a clock can be set back
+        // start at a large time, so that a clock can be set back
         let now = Duration::from_secs(1_000_000_000) + self.now();
         let off = self.machine(name, |machine| machine.clock_off);
         let at = SystemTime::UNIX_EPOCH + now;
@@ -182,13 +182,13 @@ impl World {
         }
     }
 
-    /// Adds a line to the story.
+    /// Adds a line to the story of the schedule.
     pub fn tell(&self, what: impl AsRef<str>) {
         let line = format!("{:10.3} {}", self.now().as_secs_f64(), what.as_ref());
         self.lock().story.push(line);
     }
 
-    /// Notes that something must never be so.
+    /// Records a violation of a condition that must always hold.
     pub fn is_wrong(&self, what: impl AsRef<str>) {
         self.tell(format!("WRONG: {}", what.as_ref()));
         self.lock().wrong.push(what.as_ref().to_owned());
@@ -199,29 +199,29 @@ impl World {
         (state.story.clone(), state.wrong.clone())
     }
 
-    /// A number that nothing else has.
+    /// Returns a unique number.
     pub fn number(&self) -> u32 {
         let mut state = self.lock();
         state.numbers += 1;
         state.numbers
     }
 
-    /// Whether something with this probability happens now.
+    /// Decides at random, with this probability, whether something happens.
     pub fn happens(&self, probability: f64) -> bool {
         self.lock().rng.f64() < probability
     }
 
-    /// A duration within these milliseconds.
+    /// Returns a random duration in this range of milliseconds.
     pub fn ms(&self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.lock().rng.u64(range))
     }
 
-    /// Lets a time within these milliseconds pass.
+    /// Sleeps for a random duration in this range of milliseconds.
     pub async fn pause(&self, range: Range<u64>) {
         tokio::time::sleep(self.ms(range)).await;
     }
 
-    /// Something of a machine, which exists.
+    /// Calls `of` with an existing machine, and returns its result.
     pub fn machine<T>(&self, name: &str, of: impl FnOnce(&mut Machine) -> T) -> T {
         let mut state = self.lock();
         let machine = state
@@ -231,12 +231,12 @@ impl World {
         of(machine)
     }
 
-    /// Nodes that are down, as they change.
+    /// Returns the set of nodes that are down, which can be watched.
     pub fn down(&self) -> Shared<BTreeSet<String>> {
         self.lock().down.clone()
     }
 
-    /// Ends the agents of a machine as `kill -9` does: their attempts' processes live on.
+    /// Ends the agents of a machine like `kill -9`: the processes of their attempts stay alive.
     pub fn kill_agents(&self, name: &str) {
         let agents = self.machine(name, |machine| std::mem::take(&mut machine.agents));
         for agent in agents.values() {
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// Takes the power of a head node: what runs on it ends, and nobody is told.
+    /// Cuts the power of a head node: its processes end without notice.
     pub fn reboot(&self, name: &str) {
         self.kill_agents(name);
         self.machine(name, |machine| {
@@ -256,7 +256,7 @@ impl World {
         self.lock().live.retain(|_, live| live.machine != name);
     }
 
-    /// Whether a node is down; the agents that have it notice.
+    /// Sets whether a node is down; agents that use the node notice.
     pub fn set_down(&self, node: &str, is_down: bool) {
         let down = self.down();
         let mut now = down.get();
@@ -298,7 +298,7 @@ impl Machine {
         }
     }
 
-    /// Changes all connections.
+    /// Sets the state of all connections.
     pub fn set_lines(&mut self, line: Line) {
         self.connections.retain(|connection| !connection.is_alone());
         for connection in self

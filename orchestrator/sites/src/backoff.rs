@@ -1,9 +1,9 @@
-//! Growing delays between attempts: one kind for all retries of the controller.
+//! Growing delays between attempts, for all retries of the controller.
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 
-/// Delays that double from a first one up to a longest one, without end.
+/// Delays that double from a minimum up to a maximum.
 #[derive(Debug)]
 pub struct Delays {
     backoff: ExponentialBackoff,
@@ -12,7 +12,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Delays that start with the first one.
+    /// Creates delays that begin with `first` and double up to `longest`.
     pub fn doubling(first: Duration, longest: Duration) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
@@ -26,7 +26,7 @@ impl Delays {
         }
     }
 
-    /// The next delay.
+    /// Returns the next delay.
     pub fn next_delay(&mut self) -> Duration {
         self.backoff.next().unwrap_or(self.longest)
     }
@@ -36,7 +36,7 @@ impl Delays {
         tokio::time::sleep(self.next_delay()).await;
     }
 
-    /// Begins with the first delay again, after a success.
+    /// Begins with the first delay again; to be called after a success.
     pub fn reset(&mut self) {
         *self = Self::doubling(self.first, self.longest);
     }

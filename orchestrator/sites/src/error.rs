@@ -12,7 +12,7 @@ use cvc_engine::{
 use std::io::ErrorKind;
 use tokio::task::JoinError;
 
-/// The campaign cannot go on.
+/// An error that stops a campaign.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// An error of the engine: files, machines, nodes, templates.
@@ -24,77 +24,77 @@ pub enum CampaignError {
     /// A site of several machines cannot be used.
     #[error("site {site}: {problem}")]
     Site {
-        /// Which site.
+        /// The site.
         site: String,
-        /// Why, and how to fix it.
+        /// The problem, and how to correct it.
         problem: String,
     },
-    /// Slurm.
+    /// Slurm failed.
     #[error(transparent)]
     Slurm(Box<crate::slurm::SlurmError>),
-    /// A cloud.
+    /// A cloud failed.
     #[error("site {site}: {error}")]
     Provider {
-        /// Which site.
+        /// The site.
         site: String,
         /// The cloud's error.
         error: Box<crate::provider_error::ProviderError>,
     },
-    /// The budget does not pay for the machines of a site.
+    /// The budget is too small for the machines of a site.
     #[error("site {site}: {over}")]
     OverBudget {
-        /// Which site.
+        /// The site.
         site: String,
-        /// What it would need.
+        /// The costs, or why they are unknown.
         over: OverBudget,
     },
-    /// Results that are complete on a site cannot be written on this machine.
+    /// Results of a finished run cannot be copied to this machine.
     #[error("site {site}: the results of run {run} cannot be written here: {error}")]
     NotWritten {
-        /// Which site.
+        /// The site.
         site: String,
-        /// Whose results.
+        /// The run.
         run: String,
-        /// Why.
+        /// The reason.
         error: Box<CampaignError>,
     },
-    /// Resources are left.
+    /// Resources of a site could not be removed.
     #[error("site {site}: resources are left: {what}")]
     Leftover {
-        /// Which site.
+        /// The site.
         site: String,
-        /// What, and where.
+        /// The resource and where it is.
         what: String,
     },
 }
 
-/// The budget does not pay for something.
+/// The budget is too small.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the budget: {why}")]
 pub struct OverBudget {
-    /// What it would need, or why that is unknown.
+    /// The costs, or why they are unknown.
     pub why: String,
 }
 
 impl OverBudget {
-    /// The budget does not pay, for this reason.
+    /// Creates the error with this reason.
     pub fn new(why: impl Into<String>) -> Self {
         Self { why: why.into() }
     }
 
-    /// How to go on; `command` is the one that continues the campaign.
+    /// Returns the remedy for the user. `command` is the command that continues the campaign.
     pub fn hint(command: &str) -> String {
         format!("raise `budget.usd`, and `{command}` continues")
     }
 }
 
 impl CampaignError {
-    /// `cvc-node`, which goes to the nodes of a site, is not here.
+    /// Creates the error for a missing `cvc-node` on this machine. cvc copies this program to the nodes of a site.
     pub fn no_node_program(site: &str, program: &Utf8Path) -> Self {
         let beside = program.parent().unwrap_or(program);
         let problem = format!(
-            "{program}, which cvc puts on the nodes, does not exist: build it with `cargo xtask node --release` in the clone of cvc's \
-             repository, and copy it to {beside} or name it in CVC_NODE_PROGRAM if this cvc does not lie there"
+            "{program}, which cvc copies to the nodes, does not exist: build it with `cargo xtask node --release` in the clone of cvc's repository; \
+             if this cvc runs from elsewhere, copy the program to {beside} or name it in CVC_NODE_PROGRAM"
         );
         Self::Site {
             site: site.to_owned(),
@@ -102,7 +102,7 @@ impl CampaignError {
         }
     }
 
-    /// A task that panicked, or was ended before its time.
+    /// Creates the error of a task that panicked or was aborted.
     pub fn of_task(error: JoinError) -> Self {
         let text = error.to_string();
         Self::internal(
@@ -112,7 +112,7 @@ impl CampaignError {
         )
     }
 
-    /// Whether this machine has no room for a file. What a site has finished is then safe only there.
+    /// Returns whether this machine's disk is full. Results of a finished run then exist only on their site.
     pub fn is_full_disk(&self) -> bool {
         match self {
             Self::NotWritten { error, .. } => error.is_full_disk(),
@@ -129,12 +129,12 @@ impl CampaignError {
         }
     }
 
-    /// Whether results may be left that exist only on their site, because this machine cannot write them.
+    /// Returns whether results may remain on their site only, because this machine cannot write them.
     pub fn leaves_results(&self) -> bool {
         matches!(self, Self::NotWritten { .. }) || self.is_full_disk()
     }
 
-    /// An internal error of cvc.
+    /// Creates an internal error of cvc.
     pub fn internal(what: impl Into<String>) -> Self {
         Self::Run(RunError::Broken(what.into()))
     }

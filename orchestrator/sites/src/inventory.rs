@@ -1,4 +1,4 @@
-//! Asks `ansible-inventory --list` for the hosts of inventories.
+//! Reads the hosts of inventories with `ansible-inventory --list`.
 
 use crate::install::ansible;
 use camino::Utf8Path;
@@ -16,16 +16,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum time: a dynamic inventory may ask a cloud or a database.
+/// Time limit: a dynamic inventory may query a cloud or a database.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Runs a program with at most 4 GiB of memory and 256 MiB of output: a range of hosts may be mistyped.
+/// Runs a program with at most 4 GiB of memory and 256 MiB of output, because a mistyped range can expand to a huge number of hosts.
 const BOUNDED: &str = r#"ulimit -v 4194304; ulimit -f 524288; exec "$0" "$@""#;
 
-/// Asks for the hosts of an inventory. For a text Ansible starts nothing; otherwise it starts what the inventory names, without variables that may
-/// hold secrets.
+/// Returns the hosts of an inventory. If the inventory is a text file, Ansible starts no programs. Otherwise Ansible starts the programs that the
+/// inventory names, without environment variables that may contain secrets.
 ///
 /// # Errors
-/// When Ansible is not installed, fails, takes longer than a minute, or names no usable host of the group.
+/// Ansible is not installed, fails, takes longer than a minute, or lists no usable host of the group.
 pub fn ask(inventory: &Inventory) -> Result<Vec<HostEntry>, InventoryError> {
     let path = &inventory.path;
     let failed = |error: io::Error| InventoryError::Ansible {
@@ -41,14 +41,14 @@ pub fn ask(inventory: &Inventory) -> Result<Vec<HostEntry>, InventoryError> {
     } else {
         Command::new(program)
     };
-    // what the inventory starts is the work of whoever wrote it
+    // the inventory's author decides which programs it starts: withhold secrets from them
     for name in withheld_variables() {
         command.env_remove(name);
     }
     let path = path::absolute(path).map_err(failed)?;
     command.arg("-i").arg(&path).arg("--list");
     let answer = run(command, scratch.path()).map_err(|error| match error {
-        // its messages quote the file
+        // Ansible's messages quote the file
         RunError::Failed(_) if is_text => InventoryError::Unparsed {
             path: inventory.path.clone(),
         },
@@ -57,8 +57,8 @@ pub fn ask(inventory: &Inventory) -> Result<Vec<HostEntry>, InventoryError> {
     inventory::parse_answer(&inventory.path, &answer, &inventory.group)
 }
 
-/// The program, so that it starts nothing: with an empty configuration, away from directories with plugins, and with plugins for texts alone. A name
-/// with an ending has one form; Ansible takes files without one for YAML, then for INI.
+/// Returns `ansible-inventory`, set up to start nothing: with an empty configuration, outside directories with plugins, and with plugins for text
+/// files only. The suffix of a file name determines its format; a file without suffix is tried as YAML, then as INI.
 fn static_reader(program: &Utf8Path, path: &Path, scratch: &Path) -> io::Result<Command> {
     let plugins = match path.extension().and_then(|e| e.to_str()) {
         Some("yml" | "yaml" | "json") => "yaml",
@@ -83,19 +83,19 @@ fn static_reader(program: &Utf8Path, path: &Path, scratch: &Path) -> io::Result<
     Ok(command)
 }
 
-/// The reason why `ansible-inventory` gave no answer.
+/// The reason why `ansible-inventory` returned no hosts.
 #[derive(Debug, thiserror::Error)]
 enum RunError {
     #[error("cannot start it: {0}")]
     Start(#[from] io::Error),
     #[error("it did not end within {} s", LIMIT.as_secs())]
     Timeout,
-    /// The last lines that it wrote.
+    /// The program failed; these are its last lines of output.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Runs it to its end, or ends it with all that it started, and returns its output.
+/// Runs the command to its end and returns its output. On timeout, ends it with all processes that it started.
 fn run(mut command: Command, scratch: &Path) -> Result<String, RunError> {
     let create = |name: &str| File::create_new(scratch.join(name));
     let (mut out, mut err) = (create("out")?, create("err")?);
@@ -121,7 +121,7 @@ fn run(mut command: Command, scratch: &Path) -> Result<String, RunError> {
         }
     };
     let message = text(&mut err);
-    // it only warns of what it cannot parse, and prints an inventory without hosts
+    // for text that it cannot parse, Ansible only prints a warning, and an inventory without hosts
     let unparsed = message.lines().any(|l| l.contains("Unable to parse"));
     if status.success() && !unparsed {
         return Ok(text(&mut out));

@@ -1,5 +1,5 @@
-//! Sites of several machines, seen from the user's machine: hosts reached over ssh, Slurm's jobs, the agents on them, and the installation of
-//! software. Nothing here knows who rents the machines.
+//! Sites of several machines, used from the user's machine: hosts reached over ssh, Slurm jobs, the agents on hosts and in jobs, and the installation
+//! of software. This crate does not depend on the provider of the machines.
 
 pub mod backoff;
 pub mod error;

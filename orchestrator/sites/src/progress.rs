@@ -9,24 +9,24 @@ use tracing::Instrument;
 
 /// An event that a site reports.
 pub enum SiteEvent {
-    /// A line for the user.
+    /// A message for the user.
     Note(String),
     /// An event of an installation.
     Install(InstallEvent),
-    /// An event that must be in the journal before the site goes on.
+    /// An event that must be in the journal before the site continues.
     Write(Event, oneshot::Sender<()>),
     /// A task of the site panicked with this message.
     Panicked(String),
 }
 
-/// Reports to the campaign runner.
+/// Sends a site's events to the campaign runner.
 #[derive(Clone, Debug)]
 pub struct SiteReporter(pub mpsc::UnboundedSender<SiteEvent>);
 
 impl SiteReporter {
-    /// Reports a line for the user.
+    /// Reports a message to the user.
     pub fn note(&self, what: impl Into<String>) {
-        // once the campaign has ended nobody listens
+        // ignore errors: after the campaign's end there is no receiver
         let _ = self.0.send(SiteEvent::Note(what.into()));
     }
 
@@ -35,14 +35,14 @@ impl SiteReporter {
         let _ = self.0.send(SiteEvent::Install(event));
     }
 
-    /// Carries out a task of the site. A panic ends the campaign, which would otherwise wait for what never comes.
+    /// Runs a task of the site. A panic is reported and ends the campaign, which would otherwise wait for ever.
     pub async fn guard(&self, task: impl Future<Output = ()>) {
         if let Err(panic) = catch_panic(task).await {
-            let _ = self.0.send(SiteEvent::Panicked(panic));
+            let _ = self.0.send(SiteEvent::Panicked(panic.to_string()));
         }
     }
 
-    /// Carries out a task of the site beside others, until the handle is dropped.
+    /// Runs a task of the site concurrently, until the returned handle is dropped.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
         let reporter = self.clone();
         AbortOnDropHandle::new(tokio::spawn(
@@ -50,7 +50,13 @@ impl SiteReporter {
         ))
     }
 
-    /// Waits until an event is written and synced. Waits forever if the journal is closed, because then nothing may go on.
+    /// Runs a task without waiting for it; the task ends with the session at the latest.
+    pub fn spawn_detached(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let reporter = self.clone();
+        tokio::spawn(async move { reporter.guard(task).await }.in_current_span());
+    }
+
+    /// Waits until an event is written to the journal and synced. If the journal is closed, waits for ever, because then nothing may continue.
     pub async fn write(&self, event: Event) {
         let (written, done) = oneshot::channel();
         let message = self.0.send(SiteEvent::Write(event, written));

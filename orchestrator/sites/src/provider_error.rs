@@ -1,11 +1,11 @@
-//! Errors of a cloud, and what they leave behind.
+//! Errors of a cloud, and their side effects.
 
-/// What a failed call may have left behind.
+/// What a failed call may have changed in the cloud.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SideEffect {
-    /// Nothing: the cloud refused before it did anything.
+    /// Nothing: the cloud refused the call before doing anything.
     Clear,
-    /// The answer was lost: it may have been done.
+    /// Unknown: the answer was lost, so the call may have been carried out.
     #[default]
     Unknown,
 }
@@ -13,29 +13,29 @@ pub enum SideEffect {
 /// The kind of an error, on which the hint depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No such machines are available there now: another zone, type or market may have some.
+    /// The zone has no machines of the requested type now. Another zone, type or market may have some.
     Capacity,
-    /// The spot market's price is above the site's.
+    /// The current spot price is above the site's maximum.
     SpotPrice,
     /// The quota of the account is exceeded.
     Quota,
-    /// No credentials, or they are wrong or have expired.
+    /// The credentials are missing, wrong or expired.
     Credentials,
-    /// The credentials may not do this.
+    /// The credentials do not permit this call.
     Denied,
-    /// The account itself may not be used this way, whatever its permissions: new, blocked, or without this service or region.
+    /// The account cannot be used for this call, regardless of its permissions: the account is new, blocked, or lacks this service or region.
     Account,
-    /// Too many calls, or a problem in the cloud: it may work later.
+    /// Too many calls, or a problem in the cloud; a retry may succeed.
     Transient,
-    /// It cannot be reached.
+    /// The cloud cannot be reached.
     Unreachable,
-    /// It does not exist.
+    /// The requested object does not exist.
     NotFound,
-    /// Something else still depends on it.
+    /// Another object still depends on this one.
     InUse,
-    /// The same client token was used for another order.
+    /// The client token was used before, for a request with other parameters.
     TokenMismatch,
-    /// The call itself is wrong: a value of the campaign file that the cloud does not take.
+    /// The call itself is wrong: the cloud does not accept a value of the campaign file.
     Invalid,
     /// Anything else.
     Other,
@@ -45,22 +45,22 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} in {region}: {message}{}", code.as_ref().map(|c| format!(" ({c})")).unwrap_or_default())]
 pub struct ProviderError {
-    /// What was attempted, as in `launching 4 c5.xlarge`.
+    /// The action attempted, as in `launching 4 c5.xlarge`.
     pub what: String,
     /// Region.
     pub region: String,
-    /// Its code, if the cloud answered.
+    /// Error code, if the cloud answered.
     pub code: Option<String>,
     /// The message of the cloud or the network.
     pub message: String,
-    /// What kind of error.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What it may have left behind.
+    /// What the call may have changed.
     pub left: SideEffect,
 }
 
 impl ProviderError {
-    /// An error that was found before anything was done.
+    /// Creates the error of a call that had no effect.
     pub fn before(
         kind: ErrorKind,
         what: impl Into<String>,
@@ -77,12 +77,12 @@ impl ProviderError {
         }
     }
 
-    /// Whether another zone, type or market may work.
+    /// Returns whether a launch in another zone, with another type or in another market may succeed.
     pub fn elsewhere(&self) -> bool {
         matches!(self.kind, ErrorKind::Capacity | ErrorKind::SpotPrice)
     }
 
-    /// Whether the same call may work later.
+    /// Returns whether the same call may succeed later.
     pub fn later(&self) -> bool {
         matches!(
             self.kind,
@@ -90,7 +90,7 @@ impl ProviderError {
         )
     }
 
-    /// How to fix it.
+    /// Returns the remedy.
     pub fn hint(&self) -> Option<String> {
         let text = match self.kind {
             ErrorKind::Capacity => "give further `instance_types` or `zones`, or try later",
@@ -107,17 +107,17 @@ impl ProviderError {
             ErrorKind::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
             ErrorKind::Account => match self.code.as_deref().unwrap_or_default() {
                 "PendingVerification" => {
-                    "the account is new and its use of this region is being verified, which takes minutes to hours; nothing is wrong with permissions: wait, then repeat the command, or ask the cloud's support"
+                    "the account is new and its use of this region is being verified, which takes minutes to hours; permissions are not the cause: wait, then repeat the command, or ask the cloud's support"
                 }
                 "Blocked" => {
-                    "the cloud has blocked the account; nothing is wrong with permissions: see its messages to the account's owner, and ask its support"
+                    "the cloud has blocked the account; permissions are not the cause: see its messages to the account's owner, and ask its support"
                 }
                 _ => {
-                    "the account has not enabled this service, region or image; nothing is wrong with permissions: enable the region in the console under Account, accept the terms of an image from the Marketplace, or complete the account's registration"
+                    "the account has not enabled this service, region or image; permissions are not the cause: enable the region in the console under Account, accept the terms of an image from the Marketplace, or complete the account's registration"
                 }
             },
             ErrorKind::Transient | ErrorKind::Unreachable => {
-                "try again; the journal has what was done, and `cvc run` continues from there"
+                "try again; the journal records the completed steps, and `cvc run` continues from there"
             }
             ErrorKind::InUse => "`cvc sweep` removes it once nothing depends on it any more",
             ErrorKind::NotFound

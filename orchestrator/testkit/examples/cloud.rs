@@ -1,5 +1,5 @@
-//! A shell on the laptop of a lab beside a cloud, to try programs by hand: `cargo run -p cvc-testkit --example cloud -- [NODES]`. NODES is
-//! the number of nodes that the lab has besides the instances of the cloud (0 by default).
+//! Starts a shell on the laptop of a lab with a cloud, to try programs by hand: `cargo run -p cvc-testkit --example cloud -- [NODES]`. NODES is the
+//! number of nodes of the lab in addition to the instances of the cloud (0 by default).
 
 #![expect(clippy::print_stdout, reason = "an example tells what it made")]
 

@@ -1,4 +1,4 @@
-//! A shell on the laptop of a lab, to explore it by hand: `cargo run -p cvc-testkit --example lab [NODES] [login]`, then `ssh n1`.
+//! Starts a shell on the laptop of a lab, to explore it by hand: `cargo run -p cvc-testkit --example lab [NODES] [login]`, then `ssh n1`.
 
 use cvc_testkit::Lab;
 

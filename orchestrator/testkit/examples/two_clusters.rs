@@ -1,4 +1,4 @@
-//! Runs a program on the laptop of a lab with four nodes that are reached by ssh and that a Slurm gives, too; without a program, a shell:
+//! Runs a program, or a shell if none is given, on the laptop of a lab with four nodes. The nodes are reached by ssh, and Slurm allocates them too:
 //! `cargo run -p cvc-testkit --example two_clusters [PROGRAM [ARGUMENTS]]`. `./two-clusters` calls it.
 
 use cvc_testkit::{Lab, Tool};

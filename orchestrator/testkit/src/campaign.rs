@@ -1,4 +1,4 @@
-//! Real campaigns in directories of their own, run by the real program under a time limit.
+//! Real campaigns in temporary directories, run by the real program with a time limit.
 
 use crate::process;
 use camino::Utf8Path;
@@ -29,7 +29,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Panics with the command's output unless it ended with this code.
+    /// Panics with the command's output unless the exit code is this one.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(
@@ -43,7 +43,7 @@ impl Finished {
     }
 }
 
-/// A running command. Dropping it kills it.
+/// A running command, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -77,38 +77,38 @@ impl Running {
         }
     }
 
-    /// Returns its process id.
+    /// Returns the process id of the command.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the command.
     pub fn signal(&self, signal: Signal) {
         process::signal(self.pid(), signal);
     }
 
-    /// Returns whether it is still running.
+    /// Returns whether the command is still running.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Returns its standard output so far.
+    /// Returns the standard output until now.
     pub fn stdout_so_far(&self) -> String {
         fs::read_to_string(&self.stdout).unwrap_or_default()
     }
 
-    /// Returns its standard error so far.
+    /// Returns the standard error until now.
     pub fn stderr_so_far(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// Kills it as a power loss would.
+    /// Kills the command without notice, as a power loss would.
     pub fn kill(mut self) {
         self.signal(Signal::SIGKILL);
         let _ = self.child.wait();
     }
 
-    /// Waits until it ends; panics if that takes longer than the limit.
+    /// Waits until the command ends; panics if that takes longer than the limit.
     #[track_caller]
     pub fn wait(mut self, limit: Duration) -> Finished {
         let status = loop {
@@ -138,7 +138,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // unless it was waited for, the test has failed
+        // a command that was not waited for means that the test has failed
         if std::thread::panicking() {
             eprintln!(
                 "standard error of a command that was not waited for:\n{}",
@@ -150,11 +150,11 @@ impl Drop for Running {
     }
 }
 
-/// What a script begins with: MPICH's Hydra loses about one in a hundred ranks that end before it has sent them everything, and then
-/// ends with 141 or 255.
+/// First line of scripts. If a rank ends before MPICH's Hydra has sent it all data, Hydra fails in about one of a hundred cases, and exits with 141
+/// or 255.
 const HYDRAS_TIME: &str = "sleep 0.05\n";
 
-/// A campaign in a temporary directory. Dropping it ends all processes that still work there.
+/// A campaign in a temporary directory. Dropping it ends all processes that still use the directory.
 #[derive(Debug)]
 pub struct Campaign {
     dir: tempfile::TempDir,
@@ -164,7 +164,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Writes a campaign file with this text (everything except `schema` and `name`), to be run by this `cvc`.
+    /// Writes a campaign file with this text, and adds `schema` and `name` to it. `cvc` is the path of the program that runs the campaign.
     pub fn new(cvc: &str, name: &str, text: &str) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("cvc-test-")
@@ -186,7 +186,7 @@ impl Campaign {
             ".campaign.toml",
             &format!("schema = 1\nname = \"{}\"\n{text}", self.name),
         );
-        // a `cvc` that is reading it has the old one or the new one
+        // rename, so that a `cvc` that is reading the file gets either the old or the new content
         fs::rename(&written, self.dir().join("campaign.toml"))
             .unwrap_or_else(|e| panic!("{}: {e}", written.display()));
     }
@@ -224,7 +224,7 @@ impl Campaign {
     /// Adds an application whose program is a shell script: `SUCCESS` is its success pattern, `Time step N` its progress. `extra` is
     /// appended to the descriptor.
     pub fn script_app(&self, name: &str, script: &str, extra: &str) -> &Self {
-        // sh reads it: a file that another thread's child still holds open for writing cannot be executed
+        // sh reads this file: a file that another thread's child still has open for writing could not be executed
         let path = self.put(&format!("bin/{name}.sh"), &format!("{HYDRAS_TIME}{script}"));
         self.put(
             &format!("apps/{name}.toml"),
@@ -238,7 +238,7 @@ impl Campaign {
         self
     }
 
-    /// Makes a `cvc` command in this directory, with a cache that all tests share, so that kernels are compiled once.
+    /// Creates a `cvc` command in this directory. All tests share its cache, so that kernels are compiled once.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.cvc);
         command
@@ -247,7 +247,7 @@ impl Campaign {
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_STATE_HOME", cache().join("state"))
             .env_remove("CVC_CAMPAIGNS")
-            // other tests measure at the same time
+            // do not wait for other tests that measure at the same time
             .env("CVC_MEASURING_DIR", self.dir())
             .envs(&self.env);
         command
@@ -283,7 +283,7 @@ impl Campaign {
             .collect()
     }
 
-    /// Returns how often each run finished, by its identifier.
+    /// Returns the number of times that each run finished, by identifier of the run.
     pub fn finishes(&self) -> BTreeMap<String, usize> {
         let mut finishes = BTreeMap::new();
         for event in self.events("run-finished") {
@@ -325,7 +325,7 @@ impl Campaign {
         process::of_directory(self.dir())
     }
 
-    /// Lists the private temporary directories of its runs that still exist.
+    /// Lists the private temporary directories of this campaign's runs that still exist.
     pub fn private_dirs(&self) -> Vec<String> {
         let mut left = Vec::new();
         for run in self.run_names() {
@@ -340,10 +340,10 @@ impl Campaign {
         left
     }
 
-    /// Panics if a campaign that is not running left anything: processes, private directories, partial run directories, working directories.
+    /// Panics if a campaign that is not running left processes, private directories, partial run directories or working directories behind.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
-        // A shepherd that has reported the end of its run, or was never used, may still be on its way out.
+        // A shepherd that has reported the end of its run, or that was never used, may still be exiting.
         crate::wait_until("the end of its processes", Duration::from_secs(10), || {
             self.processes().is_empty()
         });
@@ -368,7 +368,7 @@ impl Campaign {
         assert_eq!(work, Vec::<PathBuf>::new(), "working directories are left");
     }
 
-    /// Panics unless exactly `runs` runs succeeded, each finished once, and their directories agree with the journal.
+    /// Panics unless exactly `runs` runs succeeded, each finished once, and the run directories agree with the journal.
     #[track_caller]
     pub fn assert_whole(&self, runs: usize) {
         let finishes = self.finishes();
@@ -395,7 +395,7 @@ impl Campaign {
 
 impl Drop for Campaign {
     fn drop(&mut self) {
-        // even after a panic; SIGKILL, because programs under DMTCP ignore SIGTERM
+        // kill even after a panic; use SIGKILL, because programs under DMTCP ignore SIGTERM
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(20) {
             let left = self.processes();
@@ -413,7 +413,7 @@ impl Drop for Campaign {
     }
 }
 
-/// Returns the directory of the kernels that tests compile: beside the build, one for each user.
+/// Returns the directory of the kernels that tests compile: next to the build directory, separate for each user.
 pub fn cache() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     // target/debug/deps/TEST
@@ -439,7 +439,7 @@ pub fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Reads a file with a JSON object on each line, ignoring a torn last line.
+/// Reads a file with a JSON object on each line; an incomplete last line is ignored.
 pub fn json_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

@@ -1,5 +1,5 @@
-//! What the tests of all crates share: optional tools, real campaigns in directories of their own, several nodes on this machine, a cloud
-//! whose instances are such nodes, leftover processes, committed tables.
+//! Shared parts of the tests of all crates: optional tools, real campaigns in temporary directories, a lab of several nodes on this machine, a cloud
+//! whose instances are such nodes, processes left behind, and tables in the repository.
 //!
 //! Functions of the kit panic on any error, which fails the test.
 

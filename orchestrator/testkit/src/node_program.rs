@@ -1,11 +1,11 @@
-//! The `cvc-node` for nodes: statically linked, so that it runs with any C library.
+//! The statically linked `cvc-node` for the nodes of a lab, which runs with any C library.
 
 use std::{path::PathBuf, process::Command, sync::OnceLock};
 
-/// Returns the path of a static `cvc-node`: the one that `CVC_NODE_PROGRAM` names, or one that is built now.
+/// Returns the path of a static `cvc-node`: the program that `CVC_NODE_PROGRAM` names, or else a program that this call builds.
 ///
 /// # Panics
-/// If it cannot be built.
+/// The program cannot be built.
 pub fn node_program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM

@@ -11,10 +11,7 @@ use std::{
 pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(
-            begin.elapsed() < limit,
-            "waited {limit:?} in vain for {what}"
-        );
+        assert!(begin.elapsed() < limit, "waited {limit:?} for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

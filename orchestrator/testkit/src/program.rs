@@ -7,7 +7,7 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
     which::which(name).ok()
 }
 
-/// Returns PATH, followed by the directories that hold administrators' programs.
+/// Returns PATH, followed by the directories of administrators' programs.
 pub(crate) fn admin_path() -> OsString {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin");

@@ -11,7 +11,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns a cell.
+    /// Returns a cell as text.
     pub fn text(&self, column: &str) -> &str {
         let at = self
             .columns
@@ -43,7 +43,7 @@ impl Row {
         })
     }
 
-    /// Returns its file and line.
+    /// Returns the row's file and line.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -52,7 +52,7 @@ impl Row {
 /// Reads a file of the repository; the path is relative to its root.
 ///
 /// # Panics
-/// If it cannot be read or a row differs from the header in its number of cells.
+/// The file cannot be read, or the number of cells in a row differs from the header.
 pub fn csv(path: &str) -> Vec<Row> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -79,10 +79,10 @@ pub fn csv(path: &str) -> Vec<Row> {
     reader.records().map(row).collect()
 }
 
-/// Reads a table of the thesis as printed, such as `t4-1`.
+/// Reads a table as printed in the thesis, such as `t4-1`.
 ///
 /// # Panics
-/// As [`csv`].
+/// See [`csv`].
 pub fn printed(id: &str) -> Vec<Row> {
     csv(&format!("experiments/papers/thesis/tables/{id}.csv"))
 }

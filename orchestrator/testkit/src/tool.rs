@@ -10,7 +10,7 @@ use std::{
 
 use crate::program::on_path;
 
-/// Variable with the path of a file to which every skipped test is appended.
+/// Environment variable with the path of a file to which every skipped test is appended.
 pub const LOG: &str = "CVC_SKIPPED_LOG";
 
 /// A tool that tests may need.
@@ -18,6 +18,8 @@ pub const LOG: &str = "CVC_SKIPPED_LOG";
 pub enum Tool {
     /// DMTCP: `$CVC_DMTCP_ROOT/bin`, PATH, /usr/local/bin.
     Dmtcp,
+    /// DMTCP that was built with `--enable-forked-checkpointing`: `$CVC_DMTCP_FORKED_ROOT/bin`.
+    DmtcpForked,
     /// MPICH's launcher on PATH.
     Mpich,
     /// An MPICH that DMTCP can restart: `$CVC_MPICH_ROOT/bin/mpiexec`, or the one on PATH unless it is built for UCX only.
@@ -44,9 +46,9 @@ pub enum Tool {
     Python,
     /// Python 3 with pandas and matplotlib, to run notebooks.
     Plotting,
-    /// The system's Python 3 with mpi4py, h5py and scikit-learn, for the example that trains a network.
+    /// The system's Python 3 with mpi4py, h5py and scikit-learn, for the example that trains a neural network.
     Training,
-    /// The same with PyTorch, for its variant.
+    /// The tools of [`Self::Training`] with PyTorch, for the example's variant.
     TrainingWithTorch,
     /// LULESH: `$CVC_LULESH_DIR/openmpi/lulesh2.0`.
     Lulesh,
@@ -54,7 +56,7 @@ pub enum Tool {
     Pigz,
     /// Several nodes on this machine: [`crate::Lab`].
     Lab,
-    /// A lab, and what a node of it needs to speak Portuguese: the locale's source, and the translations of the C library and coreutils.
+    /// A lab, and the files for a node in Portuguese: the locale's source, and the translations of the C library and coreutils.
     Portuguese,
     /// A lab, and Slurm with its daemons.
     Slurm,
@@ -62,6 +64,8 @@ pub enum Tool {
     SlurmAccounting,
     /// A lab, and GlusterFS.
     Gluster,
+    /// A lab, and MooseFS.
+    MooseFs,
     /// A lab, and disks for its nodes: [`crate::lab::Disk`].
     Disks,
     /// A lab, and the programs that build [`crate::lab::Image::Base`].
@@ -74,18 +78,30 @@ pub enum Tool {
     Moto,
     /// Loop devices, for the disks of instances.
     LoopDevices,
-    /// ansible-lint, beside ansible-playbook.
+    /// ansible-lint, in addition to ansible-playbook.
     AnsibleLint,
     /// cargo-deny, which checks `deny.toml`.
     CargoDeny,
+    /// mdBook, which builds the pages as a site.
+    MdBook,
     /// The validator of RO-Crates (roc-validator of PyPI): `$CVC_ROCRATE_VALIDATOR`, or on PATH.
     RoCrateValidator,
 }
 
+/// Programs of GlusterFS.
+const GLUSTER: &[&str] = &["glusterd", "gluster", "mount.glusterfs"];
+/// Programs of MooseFS.
+const MOOSEFS: &[&str] = &["mfsmaster", "mfschunkserver", "mfsmount"];
+
 impl Tool {
-    /// Finds the tool.
+    /// Returns the path of the tool, if it is present.
     pub fn find(self) -> Option<PathBuf> {
         match self {
+            Self::DmtcpForked => {
+                let root = env::var_os("CVC_DMTCP_FORKED_ROOT")?;
+                let launch = Path::new(&root).join("bin").join("dmtcp_launch");
+                launch.is_file().then_some(launch)
+            }
             Self::Dmtcp => {
                 let given = env::var_os("CVC_DMTCP_ROOT")
                     .map(|root| Path::new(&root).join("bin").join("dmtcp_launch"));
@@ -139,6 +155,7 @@ impl Tool {
                 .filter(|p| p.join("openmpi/lulesh2.0").is_file()),
             Self::Pigz => on_path("pigz"),
             Self::CargoDeny => on_path("cargo-deny"),
+            Self::MdBook => on_path("mdbook"),
             Self::RoCrateValidator => env::var_os("CVC_ROCRATE_VALIDATOR")
                 .map(PathBuf::from)
                 .into_iter()
@@ -168,9 +185,12 @@ impl Tool {
             Self::Slurm => crate::lab::missing_for_slurm()
                 .is_none()
                 .then(|| PathBuf::from("/usr/sbin/slurmctld")),
-            Self::Gluster => crate::lab::missing_for_gluster()
+            Self::Gluster => crate::lab::missing_for_file_system(GLUSTER)
                 .is_none()
                 .then(|| PathBuf::from("/usr/sbin/glusterd")),
+            Self::MooseFs => crate::lab::missing_for_file_system(MOOSEFS)
+                .is_none()
+                .then(|| PathBuf::from("/usr/sbin/mfsmaster")),
             Self::Disks => crate::lab::missing_for_disks()
                 .is_none()
                 .then(|| PathBuf::from("/dev/loop-control")),
@@ -187,7 +207,7 @@ impl Tool {
         }
     }
 
-    /// Says why a tool is missing, if its name alone is not enough.
+    /// Returns the reason why a tool is missing, if its name is not enough to explain it.
     pub fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
@@ -195,9 +215,11 @@ impl Tool {
             Self::SlurmAccounting => crate::lab::missing_for_accounting(),
             Self::Disks => crate::lab::missing_for_disks(),
             Self::LabImage => crate::lab::missing_for_image(),
-            Self::Gluster => crate::lab::missing_for_gluster(),
+            Self::Gluster => crate::lab::missing_for_file_system(GLUSTER),
+            Self::MooseFs => crate::lab::missing_for_file_system(MOOSEFS),
             Self::Slurm => crate::lab::missing_for_slurm(),
             Self::Dmtcp
+            | Self::DmtcpForked
             | Self::Mpich
             | Self::MpichForRestart
             | Self::OpenMpi
@@ -216,6 +238,7 @@ impl Tool {
             | Self::Plotting
             | Self::Training
             | Self::CargoDeny
+            | Self::MdBook
             | Self::RoCrateValidator
             | Self::Ansible
             | Self::AnsibleLint
@@ -226,10 +249,13 @@ impl Tool {
         }
     }
 
-    /// Returns its name, with the variable that locates it if it is not on PATH.
+    /// Returns the tool's name, with the variable that locates it if it is not on PATH.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dmtcp => "DMTCP (on PATH, or CVC_DMTCP_ROOT)",
+            Self::DmtcpForked => {
+                "DMTCP built with --enable-forked-checkpointing (CVC_DMTCP_FORKED_ROOT)"
+            }
             Self::Mpich => "MPICH",
             Self::MpichForRestart => {
                 "an MPICH that DMTCP can restart, ch3 or ch4:ofi (CVC_MPICH_ROOT)"
@@ -256,6 +282,7 @@ impl Tool {
                 "python3 with pandas and matplotlib (Debian, Ubuntu: python3-pandas, python3-matplotlib)"
             }
             Self::CargoDeny => "cargo-deny",
+            Self::MdBook => "mdBook (cargo install mdbook)",
             Self::RoCrateValidator => {
                 "roc-validator (rocrate-validator on PATH, or CVC_ROCRATE_VALIDATOR)"
             }
@@ -269,6 +296,9 @@ impl Tool {
             }
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
+            Self::MooseFs => {
+                "MooseFS on a lab (moosefs-master, moosefs-chunkserver, moosefs-client, FUSE)"
+            }
             Self::Disks => "disks for a lab (loop devices, ext4, util-linux, e2fsprogs)",
             Self::LabImage => "a minimal image for a lab (mmdebstrap, apt-utils, apt)",
             Self::SlurmAccounting => "Slurm on a lab with accounting (slurmdbd, mariadb-server)",
@@ -295,7 +325,7 @@ fn find_ansible_program(name: &str) -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
-/// Finds DFTracer's library for preloading: the one that is named, or that of `dftracer-VERSION` in the cache of cvc.
+/// Returns the path of DFTracer's library for preloading: the one that the variable names, or that of `dftracer-VERSION` in cvc's cache.
 fn find_dftracer() -> Option<PathBuf> {
     let cache = crate::user_cache::user_cache()?.join("cvc");
     let brought = std::fs::read_dir(cache)
@@ -309,8 +339,7 @@ fn find_dftracer() -> Option<PathBuf> {
     given.into_iter().chain(brought).find(|p| p.is_file())
 }
 
-/// Finds the first of these launchers whose `--version` contains this word.
-/// The system's Python if it has these modules, as the script says: packages of the distribution are not those of another Python on PATH.
+/// Returns the system's Python if it has these modules. Another Python on PATH is ignored, because it lacks the distribution's packages.
 fn has_modules(modules: &str) -> Option<PathBuf> {
     let python = PathBuf::from("/usr/bin/python3");
     let mut command = Command::new(&python);
@@ -319,6 +348,7 @@ fn has_modules(modules: &str) -> Option<PathBuf> {
     is_there.then_some(python)
 }
 
+/// Returns the path of the first of these launchers whose `--version` contains this word.
 fn find_launcher(names: &[&str], word: &str) -> Option<PathBuf> {
     names
         .iter()
@@ -334,7 +364,7 @@ fn version_mentions(program: &Path, word: &str) -> bool {
     output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }
 
-/// Tries to mount a tmpfs: in a container, being root is not enough.
+/// Checks whether a tmpfs can be mounted: in a container, being root is not enough.
 fn can_mount() -> bool {
     let Ok(dir) = tempfile::tempdir() else {
         return false;
@@ -367,7 +397,7 @@ pub fn is_there(tool: Tool, test: &str) -> bool {
 /// Reports a test as skipped: one line on standard error, and one in the file that [`LOG`] names.
 pub fn skipped(test: &str, needs: &str) {
     let line = format!("SKIPPED {test}: needs {needs}\n");
-    // not with eprintln!, whose output the test harness hides if a test passes; in one write, so that lines of parallel tests stay whole
+    // not with eprintln!, whose output the test harness hides if a test passes; and in one write, so that lines of parallel tests are not mixed
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(log) = env::var_os(LOG).filter(|l| !l.is_empty()) {
         let mut file = OpenOptions::new()
@@ -380,14 +410,14 @@ pub fn skipped(test: &str, needs: &str) {
     }
 }
 
-/// Returns the path of a test, from the type name of an item inside it.
+/// Returns the path of a test, from the type name of an item in the test.
 pub fn test_path(inner: &'static str) -> &'static str {
     inner
         .trim_end_matches("::here")
         .trim_end_matches("::{{closure}}")
 }
 
-/// Skips the test visibly if one of the tools is missing. Use it in the test function itself, because it returns from that function.
+/// Skips the test visibly if one of the tools is missing. Use this macro in the test function itself, because the macro returns from the function.
 #[macro_export]
 macro_rules! require {
     ($($tool:expr),+ $(,)?) => {{
@@ -401,7 +431,7 @@ macro_rules! require {
 mod tests {
     use super::*;
 
-    /// Does the same as `require!` for a tool that no machine has.
+    /// Calls the parts of `require!` for a tool that no machine has.
     #[test]
     fn a_skipped_test_is_named_and_counted() {
         fn here() {}

@@ -1,4 +1,4 @@
-//! Turns for tests that measure or fill the machine; each test may run in its own process.
+//! Limits how many tests run at the same time, for tests that measure or fill the machine. Each test may run in its own process.
 
 use nix::fcntl::{Flock, FlockArg};
 use std::{
@@ -11,13 +11,13 @@ use std::{
 /// Delay between attempts to get a seat.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// A seat held by a test, free again once this is dropped or the test ends.
+/// A seat held by a test. It becomes free when this value is dropped or the test's process ends.
 #[must_use]
 pub struct Turn {
     _seat: Flock<File>,
 }
 
-/// Waits for one of `seats` seats, shared by all tests that use this name.
+/// Waits for one of `seats` seats that all tests with this `name` share.
 pub fn turn(name: &str, seats: usize) -> Turn {
     turn_in(&crate::campaign::cache().join("turns"), name, seats)
 }

@@ -1,10 +1,10 @@
-//! Readers of traces against the tools that one would take instead, in one run: `cargo bench -p cvc-trace --bench peers`.
+//! Compares readers of traces with other tools, in one run: `cargo bench -p cvc-trace --bench peers`.
 //!
-//! - a Darshan log with two million segments of DXT, from the file to per-file patterns: against `darshan-dxt-parser`, which prints them
+//! - a Darshan log with two million DXT segments, read to per-file patterns: compared with `darshan-dxt-parser`, which prints the segments
 //!   (`CVC_DARSHAN_DXT_PARSER` or on PATH), and PyDarshan, which loads them (`CVC_PYDARSHAN` names a Python that has it, else `python3`);
-//! - 200 MB of strace text: against `cat`, for what the disk gives.
+//! - 200 MB of strace text: compared with `cat`, as the limit of the disk.
 //!
-//! Medians of alternated runs are printed with their ratios. What is not there is reported as skipped.
+//! Medians of alternating runs are printed with their ratios. Missing tools are reported as skipped.
 
 #![expect(
     clippy::print_stdout,
@@ -33,7 +33,7 @@ use std::{
 };
 use write::{Order, Out, Written, WrittenModule, job};
 
-/// Ranks of the log, and segments of each: half of them writes.
+/// Number of ranks in the log, and of segments per rank, half of them writes.
 const RANKS: u64 = 8;
 const SEGMENTS: u64 = 250_000;
 const ROUNDS: usize = 5;
@@ -121,7 +121,7 @@ fn command(mut command: Command) -> Option<f64> {
     worked.then_some(took)
 }
 
-/// Loads all segments of POSIX, as its users do.
+/// Python program that loads all POSIX segments, as users of PyDarshan do.
 const PYTHON: &str = "import sys, darshan\n\
     report = darshan.DarshanReport(sys.argv[1], read_all=False)\n\
     report.mod_read_all_dxt_records('DXT_POSIX')\n\

@@ -1,45 +1,45 @@
-//! One operation on a file, whoever recorded it.
+//! A single operation on a file, in the same form for all tracers.
 
-/// A process of a trace: the number under which [`Sink::process`](crate::Sink::process) told of it.
+/// ID of a process in a trace, announced by [`Sink::process`](crate::Sink::process).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId(pub u32);
 
-/// A file of a trace: the number under which [`Sink::file`](crate::Sink::file) told of it.
+/// ID of a file in a trace, announced by [`Sink::file`](crate::Sink::file).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// What was done.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Op {
-    /// Opened or created.
+    /// Opens or creates a file.
     Open,
-    /// Closed.
+    /// Closes a file.
     Close,
-    /// Read.
+    /// Reads.
     Read,
-    /// Written.
+    /// Writes.
     Write,
-    /// The position was set.
+    /// Sets the position.
     Seek,
-    /// Sent to the disk: `fsync`, `fdatasync`, `msync`.
+    /// Writes data to storage: `fsync`, `fdatasync`, `msync`.
     Sync,
-    /// Cut or extended to a length, or space was reserved.
+    /// Changes the length of a file, or reserves space.
     Resize,
-    /// Mapped into memory. Reads and writes through the mapping are invisible.
+    /// Maps a file into memory. Reads and writes through the mapping are not recorded.
     Map,
-    /// Renamed or linked.
+    /// Renames or links a file.
     Rename,
-    /// Removed.
+    /// Removes a file.
     Remove,
-    /// Asked about: `stat`, `access`.
+    /// Queries attributes: `stat`, `access`.
     Stat,
-    /// Another operation on a file or directory.
+    /// Any other operation on a file or directory.
     Other,
 }
 
 impl Op {
-    /// All operations, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 12] = [
         Self::Open,
         Self::Close,
@@ -55,7 +55,7 @@ impl Op {
         Self::Other,
     ];
 
-    /// Its word in tables and JSON.
+    /// Returns the word used in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -73,13 +73,13 @@ impl Op {
         }
     }
 
-    /// Whether bytes of a file move.
+    /// Returns whether the operation moves bytes of a file.
     pub fn is_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 }
 
-/// Through which interface.
+/// Interface through which an operation was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Api {
@@ -89,12 +89,12 @@ pub enum Api {
     MpiIo,
     /// Streams of the C library.
     Stdio,
-    /// Anything above: HDF5, PnetCDF, functions of the application.
+    /// An interface above these: HDF5, PnetCDF, functions of the application.
     Other,
 }
 
 impl Api {
-    /// Its word in tables and JSON.
+    /// Returns the word used in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Posix => "posix",
@@ -103,35 +103,46 @@ impl Api {
             Self::Other => "other",
         }
     }
+
+    /// Returns the level above the file system. Bytes moved through a higher interface are also moved through a lower one, unless the lower one was
+    /// not traced.
+    pub fn height(self) -> u8 {
+        match self {
+            Self::Posix => 0,
+            Self::Stdio => 1,
+            Self::MpiIo => 2,
+            Self::Other => 3,
+        }
+    }
 }
 
-/// One operation. The same operation can appear twice in a trace, once for each interface that saw it; sums are made of one interface.
+/// A single operation. It may occur several times in a trace, once for each interface that recorded it; sums must use only one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who.
+    /// The process.
     pub process: ProcessId,
-    /// Its thread, as the trace numbers it; 0 where the trace does not tell threads apart.
+    /// The thread, as numbered in the trace; 0 if the trace does not distinguish threads.
     pub thread: u64,
-    /// On which file.
+    /// The file.
     pub file: FileId,
-    /// What.
+    /// Kind of the operation.
     pub op: Op,
-    /// By which interface.
+    /// Interface through which it was called.
     pub api: Api,
-    /// Where in the file, in bytes; `None` for what has no place, and where the trace does not tell it.
+    /// Offset in the file, bytes; `None` if the operation has no offset or the trace does not record it.
     pub offset: Option<u64>,
-    /// How many bytes moved; of [`Op::Resize`] the new length, of [`Op::Map`] the length of the mapping, else 0. A call that failed moved none.
+    /// Bytes moved; for [`Op::Resize`] the new length, for [`Op::Map`] the length of the mapping, else 0. A failed call moved 0 bytes.
     pub bytes: u64,
-    /// When it began, in nanoseconds since the start of the trace.
+    /// Start, nanoseconds since the start of the trace.
     pub start_ns: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration, nanoseconds.
     pub duration_ns: u64,
     /// Whether the call failed.
     pub failed: bool,
 }
 
 impl Event {
-    /// When it ended, in nanoseconds since the start of the trace.
+    /// Returns the end, nanoseconds since the start of the trace.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
     }

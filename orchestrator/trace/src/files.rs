@@ -1,4 +1,4 @@
-//! The files of a trace: the numbers of their paths, and their lengths as far as a trace tells them.
+//! The files of a trace: their paths and, as far as the trace shows them, their lengths.
 
 use crate::{event::FileId, sink::Sink};
 use std::{
@@ -10,17 +10,17 @@ use std::{
     },
 };
 
-/// The name of operations whose file the trace does not tell.
+/// The name used for operations whose file the trace does not record.
 pub(crate) const UNKNOWN_FILE: &[u8] = b"<unknown file>";
 
-/// Stands for a number that the trace does not tell.
+/// Marks a value that the trace does not record.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A number of bytes that may be unknown, of something that several descriptors share.
+/// A number of bytes that may be unknown, shared between descriptors.
 #[derive(Debug)]
-pub(crate) struct Known(AtomicU64);
+pub(crate) struct SharedNumber(AtomicU64);
 
-impl Known {
+impl SharedNumber {
     pub(crate) fn new(value: Option<u64>) -> Self {
         Self(AtomicU64::new(value.unwrap_or(UNKNOWN)))
     }
@@ -34,28 +34,28 @@ impl Known {
     }
 }
 
-/// What a path stands for: lives on without its path while descriptors have it open.
+/// A file that a path refers to. It continues to exist while descriptors have it open, even if its path is removed.
 #[derive(Debug)]
 pub(crate) struct Inode {
     file: AtomicU32,
-    /// Its length.
-    pub(crate) length: Known,
+    /// Length of the file, bytes.
+    pub(crate) length: SharedNumber,
 }
 
 impl Inode {
     pub(crate) fn new(file: FileId, length: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
             file: AtomicU32::new(file.0),
-            length: Known::new(length),
+            length: SharedNumber::new(length),
         })
     }
 
-    /// The number of its path: of the last one, if that was removed.
+    /// Returns the ID of its path; if the path was removed, of its last path.
     pub(crate) fn file(&self) -> FileId {
         FileId(self.file.load(Relaxed))
     }
 
-    /// Takes note that it reaches at least this far.
+    /// Records that the file's length is at least `end`.
     pub(crate) fn extend(&self, end: u64) {
         if let Some(length) = self.length.get() {
             self.length.set(Some(length.max(end)));
@@ -71,7 +71,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The number of a path, which the sink is told of if it is new.
+    /// Returns the ID of a path; announces a new path to the sink.
     pub(crate) fn number(&mut self, path: &[u8], sink: &mut dyn Sink) -> io::Result<FileId> {
         if let Some(&known) = self.numbers.get(path) {
             return Ok(known);
@@ -86,24 +86,24 @@ impl Files {
         Ok(FileId(next))
     }
 
-    /// The path of a number that [`number`](Self::number) gave.
+    /// Returns the path of an ID that [`number`](Self::number) returned.
     pub(crate) fn path(&self, file: FileId) -> Arc<[u8]> {
         Arc::clone(&self.paths[file.0 as usize].0)
     }
 
-    /// What the path of a number stands for now.
+    /// Returns the file to which the path with this ID refers now.
     pub(crate) fn inode(&self, file: FileId) -> Arc<Inode> {
         Arc::clone(&self.paths[file.0 as usize].1)
     }
 
-    /// Lets the path of a number stand for something new.
+    /// Makes the path with this ID refer to a new file.
     pub(crate) fn renew(&mut self, file: FileId, length: Option<u64>) -> Arc<Inode> {
         let inode = Inode::new(file, length);
         self.paths[file.0 as usize].1 = Arc::clone(&inode);
         inode
     }
 
-    /// Moves what one path stands for to another one. A directory's files keep their paths.
+    /// Moves a file from one path to another. If it is a directory, the files in it keep their paths.
     pub(crate) fn rename(&mut self, from: FileId, to: FileId) {
         if from == to {
             return;

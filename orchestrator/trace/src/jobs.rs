@@ -1,6 +1,6 @@
-//! Several Darshan logs: a row for each job, their sums, and the files that several jobs touch.
+//! Reads several Darshan logs: a row for each job, sums over jobs, and the files that several jobs used.
 //!
-//! Each log is read once, on this thread, and only its row stays in memory; files are added up as they come.
+//! Each log is read once, on the calling thread. Only its row remains in memory; sums of files are updated while logs are read.
 
 use crate::{
     darshan::{
@@ -16,95 +16,95 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Maximum number of files, one for each module, that are added up over all logs. Further ones are counted.
+/// Maximum number of files, counted once per module, that are summed over all logs. Further files are only counted.
 const MAX_FILES: usize = 1_000_000;
-/// Maximum depth of directories that are searched for logs.
+/// Maximum depth of directories searched for logs.
 const MAX_DEPTH: usize = 16;
 const MIB: f64 = 1_048_576.0;
 
-/// What one module counted in a job.
+/// Counters of one module in a job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobModule {
-    /// Its name, such as `POSIX`.
+    /// Name of the module, such as `POSIX`.
     pub module: &'static str,
     /// Number of files.
     pub files: u64,
-    /// Opens.
+    /// Number of opens.
     pub opens: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Seconds along the slowest path, by which Darshan divides bytes for its estimate of the bandwidth.
+    /// Time along the slowest path, seconds: Darshan divides bytes by it to estimate the bandwidth.
     pub time_by_slowest_s: f64,
-    /// Bytes over that time, MiB a second.
+    /// Bytes divided by `time_by_slowest_s`, MiB/s.
     pub mib_s: Option<f64>,
-    /// Seconds of all processes in operations.
+    /// Time of all processes in operations, seconds.
     pub io_s: f64,
-    /// Whether Darshan ran out of memory for records.
+    /// Whether records are missing because Darshan ran out of memory for them.
     pub is_partial: bool,
 }
 
 /// A job: one log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobRow {
-    /// The log.
+    /// Path of the log.
     pub log: PathBuf,
-    /// The program, without its arguments.
+    /// The program without its arguments.
     pub program: String,
-    /// Its number in the batch system, or that of its process.
+    /// Job ID of the batch system, or else the PID of the first process.
     pub job_id: i64,
-    /// Its user.
+    /// Numeric ID of the user.
     pub uid: i64,
     /// Number of processes.
     pub processes: u64,
     /// Start, seconds since 1970.
     pub start_unix_s: i64,
-    /// End, seconds since 1970; `None` of a job that did not come to its end.
+    /// End, seconds since 1970; `None` for a job that did not complete.
     pub end_unix_s: Option<i64>,
-    /// Run time in seconds.
+    /// Run time, seconds.
     pub run_time_s: Option<f64>,
     /// Bytes read through the lowest interfaces.
     pub read_bytes: u64,
     /// Bytes written through the lowest interfaces.
     pub written_bytes: u64,
-    /// Bandwidth of the module that moved most bytes, as Darshan estimates it, MiB a second.
+    /// Bandwidth of the module that moved the most bytes, as estimated by Darshan, MiB/s.
     pub mib_s: Option<f64>,
-    /// Seconds of all processes in I/O over processes times run time.
+    /// Time of all processes in I/O, divided by the run time of all processes.
     pub io_share: Option<f64>,
-    /// Its modules with counters.
+    /// The modules that have counters.
     pub modules: Vec<JobModule>,
-    /// What is missing in the log, or not counted by Darshan.
+    /// Parts that are missing in the log, or that Darshan did not count.
     pub notes: Vec<String>,
 }
 
-/// A file, as one module saw it in all jobs.
+/// A file, as recorded by one module, summed over all jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JobFile {
-    /// Its path.
+    /// Path of the file.
     pub file: String,
     /// The module.
     pub module: &'static str,
-    /// Number of jobs that touched it.
+    /// Number of jobs that used the file.
     pub jobs: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Seconds of the slowest process of each job, added.
+    /// Sum over jobs of the slowest process's time, seconds.
     pub time_by_slowest_s: f64,
 }
 
 impl JobFile {
-    /// Bytes read and written.
+    /// Returns the bytes read and written.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.read_bytes.saturating_add(self.written_bytes)
@@ -114,18 +114,18 @@ impl JobFile {
 /// A log that cannot be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreadLog {
-    /// Which.
+    /// Path of the log.
     pub log: PathBuf,
-    /// Why.
+    /// Why it cannot be read.
     pub problem: String,
 }
 
-/// Which jobs and files are counted.
+/// Selects jobs and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
-    /// Texts of which the log's path or the program must have one; all logs if there is none.
+    /// The path of the log or the program must contain one of these texts. If there are none, all logs are selected.
     pub logs: Vec<String>,
-    /// Texts of which a file's path must have one.
+    /// The path of a file must contain one of these texts. If there are none, all files are selected.
     pub files: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ fn has_any(text: &str, words: &[String]) -> bool {
     words.is_empty() || words.iter().any(|word| text.contains(word.as_str()))
 }
 
-/// Several logs.
+/// The results of several logs.
 #[derive(Debug, Default)]
 pub struct Jobs {
     filter: JobFilter,
@@ -141,16 +141,16 @@ pub struct Jobs {
     pub rows: Vec<JobRow>,
     /// Logs that cannot be read.
     pub unread: Vec<UnreadLog>,
-    /// Number of jobs that the filter leaves out.
+    /// Number of jobs excluded by the filter.
     pub left_out: u64,
-    /// Number of times that a file was left out because there are too many.
+    /// Number of times that a job's file was not recorded because there were too many files.
     pub more_files: u64,
     places: HashMap<(Box<str>, DarshanModule), usize>,
     files: Vec<JobFile>,
 }
 
 impl Jobs {
-    /// No logs yet.
+    /// Creates an empty set of results.
     #[must_use]
     pub fn new(filter: JobFilter) -> Self {
         Self {
@@ -159,7 +159,7 @@ impl Jobs {
         }
     }
 
-    /// Reads a log and adds it. One that cannot be read is noted.
+    /// Reads a log and adds its job. A log that cannot be read is added to `unread`.
     pub fn add(&mut self, path: &Path) {
         match summarize(path) {
             Ok(log) => self.add_log(path, &log),
@@ -192,7 +192,7 @@ impl Jobs {
 
     fn add_file(&mut self, log: &DarshanSummary, of: &FileSums) {
         let sums = &of.sums;
-        // data sets and variables are within files, which have records of their own
+        // data sets and variables are in files, which have their own records
         if of.file.is_some() || sums.read_bytes().is_none() {
             return;
         }
@@ -227,7 +227,7 @@ impl Jobs {
         file.time_by_slowest_s += sums.slowest.map_or(0.0, |slowest| slowest.time_s);
     }
 
-    /// The files of all jobs, most bytes first.
+    /// Returns the files of all jobs, most bytes first.
     #[must_use]
     pub fn files(&self) -> Vec<&JobFile> {
         let mut files: Vec<&JobFile> = self.files.iter().collect();
@@ -250,7 +250,7 @@ fn row_of(path: &Path, log: &DarshanSummary) -> JobRow {
             .find(|m| m.module == name)
             .map_or(0.0, |m| m.io_s)
     };
-    // a call of MPI-IO has its calls of POSIX within
+    // the time of an MPI-IO call includes that of its POSIX calls
     let all_io_s =
         io_s("POSIX").max(io_s("MPI-IO")) + io_s("STDIO") + io_s("DFS").max(io_s("DAOS"));
     let all_s = run_time_s.map_or(0.0, |s| s * processes as f64);
@@ -313,15 +313,16 @@ fn notes_of(log: &DarshanSummary) -> Vec<String> {
     if log.header.compression == DarshanCompression::None
         || log.job.as_ref().is_some_and(|job| job.end.is_none())
     {
-        notes.push("the job did not come to its end".to_owned());
+        notes.push("the job did not end normally".to_owned());
     }
     notes.extend(uncounted_mpi_io(log).map(|problem| format!("module MPI-IO: {problem}")));
     notes
 }
 
-/// Names files that were opened through MPI-IO and moved bytes through POSIX or DFS, of which MPI-IO counted no operation.
+/// Returns a remark that names the files which were opened through MPI-IO but for which MPI-IO counted no operations, although POSIX or DFS moved
+/// their bytes; `None` if there are no such files.
 ///
-/// Darshan does not see the large-count calls of MPI 4, `MPI_File_write_c` and its relatives.
+/// Darshan does not record the large-count calls of MPI 4, such as `MPI_File_write_c`.
 #[must_use]
 pub fn uncounted_mpi_io(log: &DarshanSummary) -> Option<String> {
     let of = |module| {
@@ -353,7 +354,8 @@ pub fn uncounted_mpi_io(log: &DarshanSummary) -> Option<String> {
         n => format!(" and of {} others", n - 1),
     };
     Some(format!(
-        "no read or write of {}{others} is counted, which it opened and of which {:.1} MiB moved: Darshan does not see large-count calls (MPI_File_write_c, ...)",
+        "no read or write of {}{others} is counted, although it was opened and {:.1} MiB moved: Darshan does not see large-count calls \
+         (MPI_File_write_c, ...)",
         log.name_text(first.id),
         bytes as f64 / MIB
     ))
@@ -364,8 +366,8 @@ fn bytes_of(file: &FileSums) -> u64 {
     of[0].saturating_add(of[1])
 }
 
-/// The Darshan logs in a directory and those below it, in the order of their names; of a file the file itself. Directories that cannot be
-/// read are among them. Links to directories are not followed.
+/// Returns the Darshan logs below a directory, sorted by name; for a file, the file itself. Subdirectories that cannot be read are included in the
+/// result. Links to directories are not followed.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -386,7 +388,7 @@ fn search(directory: &Path, depth: usize, logs: &mut Vec<PathBuf>) -> io::Result
         let (path, kind) = (entry.path(), entry.file_type()?);
         let name = path.as_os_str().as_encoded_bytes();
         if kind.is_dir() && depth < MAX_DEPTH {
-            // reading it fails again, and then names it
+            // included, so that the attempt to read it reports the error
             if search(&path, depth + 1, logs).is_err() {
                 logs.push(path);
             }

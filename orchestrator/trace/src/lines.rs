@@ -1,4 +1,4 @@
-//! Lines of text files of any size, plain or gzipped, in bounded memory.
+//! Reads lines of text files of any size, plain or gzip-compressed, in bounded memory.
 
 use flate2::read::MultiGzDecoder;
 use memchr::memchr;
@@ -8,30 +8,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the buffer grows by and begins with.
+/// Initial size of the buffer, and the step by which it grows, bytes.
 const BLOCK_BYTES: usize = 128 << 10;
-/// The longest line that is kept. `strace -s` writes what a call moved into its line, four characters a byte.
+/// Maximum length of a line that is kept, bytes. `strace -s` writes the data of a call into its line, with four characters per byte.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// What [`Lines::advance`] came to.
+/// Result of [`Lines::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// A line, with its end.
+pub(crate) enum LineStep {
+    /// A line that ends with a line feed.
     Line,
     /// A line longer than [`MAX_LINE_BYTES`], which was skipped.
     TooLong,
-    /// The text after the last end of line: a line without an end, or what was written of one.
+    /// The text after the last line feed: a complete line without its line feed, or an incomplete line.
     Torn,
-    /// Nothing more.
+    /// The end of the text.
     End,
 }
 
-/// Goes through the lines of a text.
+/// Iterates over the lines of a text.
 pub(crate) struct Lines<R> {
     inner: R,
     buffer: Vec<u8>,
-    /// The current line, without its end.
+    /// Range of the current line in the buffer, without the line feed.
     line: std::ops::Range<usize>,
     next: usize,
     filled: usize,
@@ -52,8 +52,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Goes to the next line.
-    pub(crate) fn advance(&mut self) -> io::Result<Step> {
+    /// Advances to the next line.
+    pub(crate) fn advance(&mut self) -> io::Result<LineStep> {
         self.line = 0..0;
         let mut searched = self.next;
         let mut skipping = false;
@@ -64,10 +64,10 @@ impl<R: Read> Lines<R> {
                 self.next = end + 1;
                 self.number += 1;
                 if skipping {
-                    return Ok(Step::TooLong);
+                    return Ok(LineStep::TooLong);
                 }
                 self.set(line);
-                return Ok(Step::Line);
+                return Ok(LineStep::Line);
             }
             if self.filled - self.next > MAX_LINE_BYTES {
                 skipping = true;
@@ -80,14 +80,14 @@ impl<R: Read> Lines<R> {
                 self.next = self.filled;
                 if skipping {
                     self.number += 1;
-                    return Ok(Step::TooLong);
+                    return Ok(LineStep::TooLong);
                 }
                 if rest.is_empty() {
-                    return Ok(Step::End);
+                    return Ok(LineStep::End);
                 }
                 self.number += 1;
                 self.set(rest);
-                return Ok(Step::Torn);
+                return Ok(LineStep::Torn);
             }
             searched = self.fill()?;
         }
@@ -98,7 +98,7 @@ impl<R: Read> Lines<R> {
         self.line = line.start..line.end - cut;
     }
 
-    /// Reads once. Returns where in the buffer what was read begins.
+    /// Reads once. Returns the offset of the new bytes in the buffer.
     fn fill(&mut self) -> io::Result<usize> {
         if self.next > 0 {
             self.buffer.copy_within(self.next..self.filled, 0);
@@ -116,7 +116,7 @@ impl<R: Read> Lines<R> {
                 Ok(count) => self.filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // what came before the damage is still given out
+                    // data before the damage are still returned
                     self.ended = true;
                     return Err(error);
                 }
@@ -125,21 +125,21 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The current line.
+    /// Returns the current line.
     pub(crate) fn line(&self) -> &[u8] {
         &self.buffer[self.line.clone()]
     }
 
-    /// The number of the current line, from 1.
+    /// Returns the number of the current line, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// A text that is read from the beginning to the end.
+/// A text that is read once, from beginning to end.
 pub(crate) type Text<'a> = Box<dyn Read + Send + 'a>;
 
-/// Unpacks what begins as gzip does, of one or several members; anything else stays as it is.
+/// Decompresses gzip with one or several members; other data pass through unchanged.
 pub(crate) fn unpacked<'a>(mut inner: impl Read + Send + 'a) -> io::Result<Text<'a>> {
     let mut head = [0; 2];
     let mut length = 0;
@@ -159,12 +159,12 @@ pub(crate) fn unpacked<'a>(mut inner: impl Read + Send + 'a) -> io::Result<Text<
     })
 }
 
-/// Opens a file, unpacked if it is gzipped.
+/// Opens a file; decompresses it if it is gzip-compressed.
 pub(crate) fn open(path: &Path) -> io::Result<Text<'static>> {
     unpacked(File::open(path)?)
 }
 
-/// Whether an error of reading says that the text is damaged, rather than that the system cannot read it.
+/// Returns whether a read error means that the data are damaged, and not that the system cannot read them.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -172,7 +172,7 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
     )
 }
 
-/// The files in a directory, in the order of their names; of anything else the path itself.
+/// Returns the files in a directory, sorted by name; for any other path, the path itself.
 pub(crate) fn files_below(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -193,7 +193,7 @@ pub(crate) fn files_below(path: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Gives out one byte at a time, as a slow pipe does.
+    /// Returns one byte per read, like a slow pipe.
     struct Drops<'a>(&'a [u8]);
 
     impl Read for Drops<'_> {
@@ -205,12 +205,12 @@ mod tests {
         }
     }
 
-    fn all(text: impl Read) -> Vec<(Step, Vec<u8>)> {
+    fn all(text: impl Read) -> Vec<(LineStep, Vec<u8>)> {
         let mut lines = Lines::new(text);
         let mut found = Vec::new();
         loop {
             match lines.advance().unwrap() {
-                Step::End => return found,
+                LineStep::End => return found,
                 step => found.push((step, lines.line().to_vec())),
             }
         }
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn lines_of_a_slow_pipe_are_put_together() {
         let expected = vec![
-            (Step::Line, b"ab".to_vec()),
-            (Step::Line, Vec::new()),
-            (Step::Line, b"c".to_vec()),
-            (Step::Torn, b"d".to_vec()),
+            (LineStep::Line, b"ab".to_vec()),
+            (LineStep::Line, Vec::new()),
+            (LineStep::Line, b"c".to_vec()),
+            (LineStep::Torn, b"d".to_vec()),
         ];
         assert_eq!(all(Drops(b"ab\r\n\nc\nd")), expected);
         assert_eq!(all(&b"ab\r\n\nc\nd"[..]), expected);
@@ -232,9 +232,9 @@ mod tests {
     fn a_line_that_is_too_long_is_skipped_in_bounded_memory() {
         let long = io::repeat(b'x').take(3 * MAX_LINE_BYTES as u64);
         let mut lines = Lines::new((&b"a\n"[..]).chain(long).chain(&b"\nb\n"[..]));
-        assert_eq!(lines.advance().unwrap(), Step::Line);
-        assert_eq!(lines.advance().unwrap(), Step::TooLong);
-        assert_eq!(lines.advance().unwrap(), Step::Line);
+        assert_eq!(lines.advance().unwrap(), LineStep::Line);
+        assert_eq!(lines.advance().unwrap(), LineStep::TooLong);
+        assert_eq!(lines.advance().unwrap(), LineStep::Line);
         assert_eq!(lines.line(), b"b");
         assert!(lines.buffer.len() <= 3 * MAX_LINE_BYTES);
     }

@@ -1,4 +1,4 @@
-//! Reads a trace of any kind.
+//! Reads a trace of any supported kind.
 
 use crate::{
     darshan::{
@@ -7,7 +7,7 @@ use crate::{
     },
     dftracer::read_dftracer_files,
     event::{Event, FileId, ProcessId},
-    findings::{Facts, facts_of_summary},
+    findings::{TraceFacts, facts_of_summary},
     jobs::uncounted_mpi_io,
     sink::{Missing, Process, Sink, TraceError},
     strace::read_strace_files,
@@ -31,7 +31,7 @@ pub enum TraceKind {
 }
 
 impl TraceKind {
-    /// Its word in campaign files and in JSON.
+    /// Returns the word used in campaign files and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Darshan => "darshan",
@@ -41,30 +41,30 @@ impl TraceKind {
     }
 }
 
-/// What a trace says of itself.
+/// Where a trace comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceOrigin {
-    /// Which tracer wrote it.
+    /// The tracer that wrote it.
     pub kind: TraceKind,
-    /// Version of the format, where it has one.
+    /// Version of the format, if it has one.
     pub format: Option<String>,
-    /// The command, where the trace tells.
+    /// The command, if the trace records it.
     pub command: Option<String>,
-    /// How many ranks, where the trace tells.
+    /// Number of ranks, if the trace records it.
     pub ranks: Option<u64>,
-    /// Start of the trace, nanoseconds since 1970, where the trace tells.
+    /// Start of the trace, nanoseconds since 1970, if the trace records it.
     pub began_unix_ns: Option<u64>,
-    /// Whether the run did not come to its end.
+    /// Whether the run did not complete.
     pub is_partial: bool,
-    /// What the counters of each Darshan log add up to.
+    /// Sums of the counters, for each Darshan log.
     pub logs: Vec<DarshanSummary>,
 }
 
-/// Reads the files of one trace, or directories with them, into a sink, and each record of counters into `each`. Files of different tracers are not one
-/// trace.
+/// Reads the files of a trace, or directories with them. Passes events to a sink, and each record of counters to `each`. All files must be of the
+/// same tracer.
 ///
 /// # Errors
-/// A file cannot be read or is no trace, or the sink cannot go on.
+/// A file cannot be read or is not a trace, or the sink fails.
 pub fn read_trace(
     paths: &[PathBuf],
     sink: &mut dyn Sink,
@@ -92,10 +92,10 @@ pub fn read_trace(
     }
 }
 
-/// Tells which tracer wrote files, by their names and their first bytes.
+/// Detects the tracer that wrote the files, from their names and first bytes.
 ///
 /// # Errors
-/// One cannot be read, there is none, or they are of different tracers.
+/// A file cannot be read, there are no files, or the files are of different tracers.
 pub fn kind_of(paths: &[PathBuf]) -> Result<TraceKind, TraceError> {
     let mut found: Option<(TraceKind, &Path)> = None;
     for path in paths {
@@ -166,7 +166,7 @@ fn kind_of_one(path: &Path) -> Result<TraceKind, TraceError> {
         return Ok(TraceKind::DfTracer);
     }
     let first = first_bytes(path)?;
-    // the version stands first, and the number that tells the order of bytes behind it
+    // the version comes first, followed by the number that shows the byte order
     if first.starts_with(b"3.") && first.get(4..8) == Some(&[0; 4]) || version_2(&first).is_some() {
         return Ok(TraceKind::Darshan);
     }
@@ -192,10 +192,10 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
     Ok(found)
 }
 
-/// Whether a trace has single operations: all do but logs of Darshan without DXT.
+/// Returns whether a trace has single operations, which is true except for Darshan logs without DXT.
 ///
 /// # Errors
-/// As of [`read_trace`].
+/// The same as for [`read_trace`].
 pub fn has_events(paths: &[PathBuf]) -> Result<bool, TraceError> {
     if kind_of(paths)? != TraceKind::Darshan {
         return Ok(true);
@@ -225,7 +225,7 @@ fn logs_of(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     Ok(logs)
 }
 
-/// The first bytes of a file, unpacked if it is gzipped.
+/// Returns the first bytes of a file, decompressed if it is gzip-compressed.
 fn first_bytes(path: &Path) -> Result<Vec<u8>, TraceError> {
     let mut first = Vec::new();
     let file = File::open(path).map_err(cannot_read(path))?;
@@ -235,7 +235,7 @@ fn first_bytes(path: &Path) -> Result<Vec<u8>, TraceError> {
     if first.starts_with(&[0x1f, 0x8b]) {
         let file = File::open(path).map_err(cannot_read(path))?;
         let mut unpacked = Vec::new();
-        // what cannot be unpacked is told by the reader
+        // data that cannot be decompressed are reported later, when the file is read
         if MultiGzDecoder::new(file)
             .take(64)
             .read_to_end(&mut unpacked)
@@ -293,16 +293,16 @@ fn read_darshan_logs(
 }
 
 impl TraceOrigin {
-    /// The facts of all logs for findings. `None`: the trace has no counters.
+    /// Returns the facts from which findings are derived, from the counters of all logs. `None`: the trace has no counters.
     #[must_use]
-    pub fn counted(&self) -> Option<Facts> {
+    pub fn counted(&self) -> Option<TraceFacts> {
         let mut logs = self.logs.iter().map(facts_of_summary);
         let mut facts = logs.next()?;
         facts.files.extend(logs.flat_map(|log| log.files));
         Some(facts)
     }
 
-    /// Adds what a log says of itself; a trace of several logs began with the first.
+    /// Adds the metadata of a log. If there are several logs, the trace began with the earliest.
     fn add(&mut self, log: DarshanSummary) {
         self.is_partial |= log.header.compression == DarshanCompression::None;
         self.format.get_or_insert(log.header.version.clone());
@@ -325,7 +325,7 @@ impl TraceOrigin {
     }
 }
 
-/// Gives the processes and files of one log after the other numbers of their own.
+/// A sink that renumbers the processes and files of one log after another, so that IDs of different logs do not collide.
 struct Shifted<'a> {
     sink: &'a mut dyn Sink,
     of: (u32, u32),

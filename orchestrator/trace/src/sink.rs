@@ -1,90 +1,130 @@
-//! What readers hand what they read to.
+//! The interface that receives what readers read.
 
 use crate::event::{Event, FileId, ProcessId};
-use std::{io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
 /// A process of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its rank in `MPI_COMM_WORLD`, where the trace tells.
+    /// Its rank in `MPI_COMM_WORLD`, if the trace records it.
     pub rank: Option<u32>,
-    /// Its number for the system, where the trace tells.
+    /// Its PID, if the trace records it.
     pub pid: Option<u64>,
-    /// The node that it ran on, where the trace tells.
+    /// The node on which it ran, if the trace records it.
     pub host: Option<String>,
-    /// Its program, where the trace tells.
+    /// Its program, if the trace records it.
     pub program: Option<String>,
 }
 
-/// Takes what a reader finds, in the order in which it stands in the trace.
+/// Returns the name of a process: its rank, else its PID.
+pub(crate) fn name_of(process: Option<&Process>, id: ProcessId) -> String {
+    match process {
+        Some(Process {
+            rank: Some(rank), ..
+        }) => format!("rank {rank}"),
+        Some(Process { pid: Some(pid), .. }) => format!("pid {pid}"),
+        Some(_) | None => format!("process {}", id.0),
+    }
+}
+
+/// Receives the contents of a trace, in order.
 ///
-/// A number is told of before the first event that bears it. Errors of a sink end the reading and come back from the reader.
+/// A process or file is announced before the first event with its ID. An error of the sink ends the reading and is returned by the reader.
 pub trait Sink {
-    /// A process. It is told of again when more is known of it, such as its program after an `execve`.
+    /// Receives a process. A process is announced again when more about it is known, such as its program after `execve`.
     ///
     /// # Errors
-    /// When the sink cannot go on, such as a file that it writes.
+    /// The sink fails, for example when it writes to a file.
     fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()>;
 
-    /// A file. `path` is as in the trace: bytes, which need not be UTF-8, of a path that may be relative, or a name such as `<STDOUT>` or `pipe:[7]`.
+    /// Receives a file. `path` is as in the trace: bytes, possibly invalid UTF-8, of an absolute or relative path, or a name such as `<STDOUT>` or
+    /// `pipe:[7]`.
     ///
     /// # Errors
-    /// As of [`process`](Self::process).
+    /// The same as for [`process`](Self::process).
     fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()>;
 
-    /// An operation.
+    /// Receives an operation.
     ///
     /// # Errors
-    /// As of [`process`](Self::process).
+    /// The same as for [`process`](Self::process).
     fn event(&mut self, event: &Event) -> io::Result<()>;
 
-    /// Something that the trace should have and has not, or that it cannot show.
+    /// Receives a report of a part that the trace should have but lacks, or that the reader cannot show.
     ///
     /// # Errors
-    /// As of [`process`](Self::process).
+    /// The same as for [`process`](Self::process).
     fn missing(&mut self, missing: &Missing) -> io::Result<()>;
 }
 
-/// Something that a trace should have and has not, or that it cannot show.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A part that a trace should have but lacks, or that the reader cannot show.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Missing {
-    /// Of what, such as `module DXT_MPIIO`, `line 17`.
+    /// Name of the part, such as `module DXT_MPIIO` or `line 17`.
     pub part: String,
-    /// What is missing and why, one sentence without a capital at its beginning and a full stop.
+    /// What is missing and why: one sentence without initial capital and final full stop.
     pub problem: String,
 }
 
-/// What a reader of text came to.
+/// Data about a text that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextSummary {
-    /// How many lines it read.
+    /// Number of lines read.
     pub lines: u64,
-    /// The start of the trace in nanoseconds since 1970, where the trace tells it.
+    /// Start of the trace, nanoseconds since 1970, if the trace records it.
     pub began_unix_ns: Option<u64>,
 }
 
-/// A trace that cannot be read at all, or a sink that cannot go on.
+/// Why a trace cannot be read at all, or that the sink failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The system cannot read the file.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// It is no trace of this kind.
+    /// The file is not a trace of this kind.
     #[error("{path} is not a {kind}: {problem}")]
     NotATrace {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What was expected, such as `Darshan log`.
+        /// The expected kind, such as `Darshan log`.
         kind: &'static str,
-        /// What speaks against it.
+        /// The reason.
         problem: String,
     },
-    /// What takes the events cannot go on.
-    #[error("cannot write what was read: {0}")]
+    /// The sink failed.
+    #[error("cannot write the result: {0}")]
     Sink(io::Error),
+}
+
+/// A sink that passes everything to several sinks, in order.
+#[derive(Default)]
+pub struct All<'a>(pub Vec<&'a mut dyn Sink>);
+
+impl fmt::Debug for All<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sinks", self.0.len())
+    }
+}
+
+impl Sink for All<'_> {
+    fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(|to| to.process(id, process))
+    }
+
+    fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(|to| to.file(id, path))
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(|to| to.event(event))
+    }
+
+    fn missing(&mut self, missing: &Missing) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(|to| to.missing(missing))
+    }
 }

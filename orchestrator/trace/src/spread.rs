@@ -1,18 +1,18 @@
-//! The least and the greatest of several.
+//! The minimum and the maximum of several values.
 
-/// The least and the greatest of several processes.
+/// The minimum and the maximum over several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
-    /// Of the process with the least.
+pub struct RankSpread {
+    /// The minimum.
     pub least: f64,
-    /// Of the process with the most.
+    /// The maximum.
     pub most: f64,
-    /// Of how many processes.
+    /// Number of processes.
     pub processes: usize,
 }
 
-impl Spread {
-    /// A spread, with one more value.
+impl RankSpread {
+    /// Returns the spread with one more value.
     pub(crate) fn with(spread: Option<Self>, value: f64) -> Self {
         let (least, most, processes) = spread.map_or((value, value, 0), |known| {
             (known.least, known.most, known.processes)
@@ -24,7 +24,7 @@ impl Spread {
         }
     }
 
-    /// The spread of these values; `None` without any.
+    /// Returns the spread of these values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let with = |spread, value| Some(Self::with(spread, value));
         values.into_iter().fold(None, with)

@@ -1,4 +1,4 @@
-//! Child processes that never outlive this program: SIGINT, SIGTERM and SIGHUP kill them, then the caller cleans up.
+//! Runs child processes that never outlive this program: SIGINT, SIGTERM and SIGHUP kill them, and then the caller cleans up.
 
 use nix::{
     sys::signal::{Signal, kill, killpg},
@@ -22,10 +22,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest interval between checks of a program with a time limit.
+/// Maximum interval between checks whether a program with a time limit has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Handles SIGINT, SIGTERM and SIGHUP of this process.
+/// Handlers for SIGINT, SIGTERM and SIGHUP.
 #[derive(Clone)]
 pub struct Interrupts {
     shared: Arc<Shared>,
@@ -37,12 +37,12 @@ struct Shared {
     running: Mutex<Vec<Pid>>,
 }
 
-/// The end of a program with a time limit.
+/// How a program with a time limit ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It exited or was killed by another process.
+    /// The program exited or was killed by another process.
     Exited(ExitStatus),
-    /// It was killed because it exceeded its time limit.
+    /// The program was killed because it exceeded its time limit.
     Late,
 }
 
@@ -65,7 +65,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// Handles no signals, for unit tests.
+    /// Returns a value without handlers, for unit tests.
     #[cfg(test)]
     pub fn deaf() -> Self {
         Self {
@@ -79,12 +79,12 @@ impl Interrupts {
         running.iter().for_each(|pid| end(*pid));
     }
 
-    /// Tells whether a signal was received.
+    /// Returns whether a signal was received.
     pub fn interrupted(&self) -> bool {
         self.shared.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Runs a program in a process group of its own, with a time limit.
+    /// Runs a program in a separate process group, with a time limit.
     pub fn run_for(&self, limit: Duration, command: &mut Command) -> Result<Ended, String> {
         let begin = Instant::now();
         self.start(command.process_group(0), |child| {
@@ -97,13 +97,13 @@ impl Interrupts {
                     child.wait()?;
                     return Ok(Ended::Late);
                 }
-                // short at first: most tests take milliseconds
+                // check often at first, because most tests take milliseconds
                 thread::sleep(LOOK.min(begin.elapsed() / 4 + Duration::from_millis(1)));
             }
         })
     }
 
-    /// Starts a program and waits for it with the given function. A signal kills it with all its descendants.
+    /// Starts a program and waits for it with the function `wait`. A signal kills the program and all its descendants.
     pub fn start<T>(
         &self,
         command: &mut Command,
@@ -126,8 +126,8 @@ impl Interrupts {
     }
 }
 
-/// Kills a process, its group and its descendants. `unshare --fork` is not killed but exits once it has reaped its child, the first process of
-/// a namespace: then the whole namespace is gone.
+/// Kills a process, its group and its descendants. A process `unshare --fork` is not killed if it has a child, because it exits after the child. The
+/// child is the first process of a namespace, so the whole namespace has ended by then.
 fn end(pid: Pid) {
     let below = descendants(pid);
     let waits =
@@ -146,7 +146,7 @@ fn descendants(pid: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // the name in parentheses may contain any character
+        // the name in parentheses may contain any characters
         let parent = stat
             .rsplit_once(')')
             .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn is_alive(pid: &str) -> bool {
-        // zombies are dead
+        // a zombie counts as ended
         fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
@@ -186,7 +186,7 @@ mod tests {
     fn a_program_that_exceeds_its_limit_is_killed_with_its_descendants() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("sh");
-        // one process in the group, one that has left it
+        // one process stays in the group, another one leaves it
         command
             .args([
                 "-c",

@@ -26,7 +26,9 @@ usage: cargo xtask COMMAND
                 print which modules of each crate import which; fail on import cycles and forbidden dependencies
   node [--release]
                 build cvc-node statically; print its path
-  dist          pack static programs with completions, manual pages, licences, SBOM and checksums; print the path of the tarball
+  dist [--quick]
+                pack static programs as a tarball, a wheel and a Debian package, with recipes for Spack and containers; print their paths;
+                `--quick` to try the packages: not optimised, without EC2, with this machine's C library
   reference     write the generated pages and schemas again
   simulate [--schedules N] [--from SEED] | --seed SEED
                 carry out campaigns in a simulation in which much goes wrong; `--seed` tells the story of one

@@ -2,10 +2,11 @@
 
 use std::{path::PathBuf, process::Stdio};
 
-/// Builds `cvc-node` and returns its path. Only the program itself gets the flags, because build scripts and procedural macros cannot be static.
+/// Builds `cvc-node` and returns its path. The flags for static linking apply only to the program, because build scripts and procedural macros cannot
+/// be static.
 ///
 /// # Errors
-/// If cargo cannot be started or the build fails.
+/// Cargo cannot be started or the build fails.
 pub fn build(release: bool) -> Result<PathBuf, String> {
     let root = crate::workspace::root()?;
     let status = crate::workspace::cargo()
@@ -50,7 +51,7 @@ pub fn build(release: bool) -> Result<PathBuf, String> {
 /// Runs the command: builds `cvc-node` and prints its path.
 ///
 /// # Errors
-/// As [`build`], or for an unknown argument.
+/// The build fails, or an argument is unknown.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let release = match arguments {
         [] => false,

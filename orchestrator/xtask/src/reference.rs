@@ -1,9 +1,9 @@
-//! `cargo xtask reference`: writes the pages and schemas that the program itself generates. Tests check that they are current.
+//! `cargo xtask reference`: writes the pages and schemas that cvc itself generates. Tests check that the files are up to date.
 
 use crate::workspace;
 use std::fs;
 
-/// Arguments of cvc, each with the file that its output goes to.
+/// Arguments of cvc that generate a file, with the path of the file.
 const GENERATED: [(&[&str], &str); 3] = [
     (&["reference"], "docs/cli.md"),
     (

@@ -1,4 +1,4 @@
-//! What the set-up of the README's commands does with `packages.txt`.
+//! Tests of `setup.sh`, which the README's commands use to find missing packages of `packages.txt`.
 
 use crate::workspace;
 use std::{fs, process::Command};
@@ -29,14 +29,15 @@ fn missing(table: &str, arguments: &str) -> String {
 
 #[test]
 fn the_set_up_finds_missing_packages() {
-    let table = "# a comment\n\nbuild a bash\nbuild b bash no-such-program\ntests c no-such-program|bash\ntests d /no/such/file unit=dd\n\
+    let table = "# a comment\n\ncompile z no-such-program\nbuild a bash\nbuild b bash no-such-program\ntests c no-such-program|bash\ntests d /no/such/file unit=dd\n\
         tests e /etc/passwd python:no_such_module\ntests f no-such-program # why unit=ff\nnodes g no-such-program\nlab l no-such-program\noptional h no-such-program\n";
-    assert_eq!(missing(table, ""), "b /");
-    assert_eq!(missing(table, "lab"), "b l /");
-    assert_eq!(missing(table, "tests"), "b d e f l / dd");
+    assert_eq!(missing(table, ""), "z b /");
+    assert_eq!(missing(table, "lab"), "z b l /");
+    assert_eq!(missing(table, "tests"), "z b d e f l / dd");
+    assert_eq!(missing(table, "compile"), "z /");
 }
 
-/// A file that was moved would otherwise be missed on fresh machines alone, where the set-up then goes on without what needs it.
+/// Only fresh machines would miss a file that was moved, and there the set-up continues without it: so check every file.
 #[test]
 fn every_file_that_the_set_up_names_is_there() {
     let root = workspace::root().expect("a repository");
@@ -48,7 +49,7 @@ fn every_file_that_the_set_up_names_is_there() {
         .collect();
     assert!(!named.is_empty(), "the set-up names files");
     for file in named {
-        // before a variable only the beginning of the name is known
+        // a path that contains a variable is checked up to the variable
         let path = root.join(file);
         let parent = path.parent().expect("a directory");
         let beginning = path.file_name().expect("a name").to_string_lossy();

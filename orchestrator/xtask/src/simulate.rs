@@ -1,11 +1,11 @@
-//! `cargo xtask simulate` and `calibrate`: the simulations, as fast as they are in a release, and with all checks.
+//! `cargo xtask simulate` and `cargo xtask calibrate`: run the simulations with the optimization of a release build, and with all checks.
 
 use std::process::Stdio;
 
-/// Runs it with these arguments; returns whether nothing failed.
+/// Runs a simulation with these arguments; returns whether nothing failed.
 ///
 /// # Errors
-/// If cargo cannot be started, or the arguments are wrong.
+/// Cargo cannot be started, or the arguments are invalid.
 pub fn run(command: &[&str], arguments: &[String]) -> Result<bool, String> {
     let status = crate::workspace::cargo()
         .args([

@@ -1,4 +1,4 @@
-//! The packages of the workspace, as described by cargo.
+//! Reads the packages of the workspace from cargo.
 
 use serde_json::Value;
 use std::{
@@ -9,24 +9,24 @@ use std::{
 /// A member of the workspace.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
-    /// Its directory.
+    /// Directory of the package.
     pub dir: PathBuf,
-    /// Its libraries, programs, tests, benchmarks and examples.
+    /// The package's libraries, programs, tests, benchmarks and examples.
     pub targets: Vec<Target>,
-    /// Its dependencies on other members.
+    /// Dependencies on other members.
     pub needs: Vec<Need>,
 }
 
 /// A library, program, test, benchmark or example.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
-    /// Its kind: `lib`, `bin`, `test`, `bench`, `example`.
+    /// Kind of the target: `lib`, `bin`, `test`, `bench`, `example`.
     pub kind: String,
-    /// Its root file.
+    /// Root file of the target.
     pub root: PathBuf,
 }
 
@@ -46,15 +46,15 @@ pub fn packages() -> Result<Vec<Package>, String> {
     Ok(packages)
 }
 
-/// Returns the members in cargo's own format.
+/// Returns the members as cargo describes them.
 pub fn described() -> Result<Vec<Value>, String> {
     let metadata = metadata(&["--no-deps"])?;
     Ok(list(&metadata, "packages").to_vec())
 }
 
-/// Returns all packages and which needs which on a platform, in cargo's own format.
-pub fn resolved(target: &str) -> Result<Value, String> {
-    metadata(&["--locked", "--filter-platform", target])
+/// Returns all packages and their dependencies on a platform with these options for features, as cargo describes them.
+pub fn resolved(target: &str, features: &[&str]) -> Result<Value, String> {
+    metadata(&[&["--locked", "--filter-platform", target], features].concat())
 }
 
 fn metadata(arguments: &[&str]) -> Result<Value, String> {
@@ -94,7 +94,7 @@ fn package(value: &Value) -> Package {
 }
 
 fn target(value: &Value) -> Target {
-    // a library may have several kinds (`rlib`, `cdylib`), none of which matters here
+    // a library may have several kinds (`rlib`, `cdylib`), which do not matter here
     let kind = list(value, "kind")
         .first()
         .and_then(Value::as_str)
@@ -123,7 +123,7 @@ pub fn root() -> Result<PathBuf, String> {
         .map_err(|e| format!("{}: {e}", here.display()))
 }
 
-/// Returns a command for the cargo that runs this program.
+/// Returns a command for the same cargo that runs this program.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

@@ -1,11 +1,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-layout.h"
+#include "kernel-ways.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +60,9 @@ static void set_option(const struct kc_option *o, const char *text)
 void kc_start(int *argc, char ***argv, const char *program, const char *about, const struct kc_option *options)
 {
     kc_program = program;
-    MPI_Init(argc, argv);
+    /* threads that compute or write do not call MPI */
+    int provided;
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &kc_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &kc_size);
     for (int i = 1; i < *argc; i++) {
@@ -92,6 +97,17 @@ void kc_start(int *argc, char ***argv, const char *program, const char *about, c
     }
 }
 
+int kc_word(const char *option, const char *text, int count, const char *const words[])
+{
+    char list[128] = "";
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(text, words[i]))
+            return i;
+        strcat(strcat(list, i ? ", " : ""), words[i]);
+    }
+    kc_refuse(KC_USAGE, "--%s: '%s' is none of %s", option, text, list);
+}
+
 /* ---- ending and telling ---- */
 
 static void wait_all(int count, MPI_Request requests[])
@@ -104,6 +120,11 @@ static void wait_all(int count, MPI_Request requests[])
             return;
         sched_yield();
     }
+}
+
+void kc_finish(MPI_Request *request)
+{
+    wait_all(1, request);
 }
 
 void kc_sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, void *in, int in_count, MPI_Datatype in_type, int from, int tag,
@@ -140,8 +161,46 @@ MPI_Datatype kc_type(MPI_Datatype type)
     return type;
 }
 
+/* ---- a checkpoint on request ---- */
+
+static volatile sig_atomic_t signalled;
+static MPI_Request asking = MPI_REQUEST_NULL;
+static int mine_asked, any_asked;
+
+static void note_signal(int number)
+{
+    (void)number;
+    signalled = 1;
+}
+
+void kc_heed_signal(void)
+{
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+int kc_asked(void)
+{
+    int known = 0;
+    if (asking != MPI_REQUEST_NULL) {
+        wait_all(1, &asking);
+        known = any_asked;
+    }
+    mine_asked = signalled != 0;
+    MPI_Iallreduce(&mine_asked, &any_asked, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &asking);
+    return known;
+}
+
+_Noreturn void kc_leave(long long step)
+{
+    kc_say("Interrupted after step %lld, which its checkpoint holds", step);
+    kc_end(KC_INTERRUPTED);
+}
+
 _Noreturn void kc_end(int code)
 {
+    if (asking != MPI_REQUEST_NULL)
+        wait_all(1, &asking);
     for (int i = 0; i < type_count; i++)
         MPI_Type_free(&types[i]);
     MPI_Finalize();
@@ -307,6 +366,11 @@ void kc_writes_end(void)
     }
 }
 
+void kc_writes_add(long long bytes)
+{
+    total.wchar += bytes;
+}
+
 int kc_writers(long long bytes_expected, int collective)
 {
     long long mine[2] = {total.write_bytes, total.wchar}, sum[2];
@@ -338,7 +402,6 @@ int kc_writers(long long bytes_expected, int collective)
 
 /* The header, in words of 8 bytes in the byte order of the machine: magic, version and byte order (half a word each), step, one for each fixed
  * option, bytes and checksum of the data, checksum of the header. The rest of its bytes are 0. */
-#define MOST_WORDS (6 + KC_MOST_FIXED)
 #define VERSION 1u
 #define BYTE_ORDER 0x01020304u
 
@@ -350,13 +413,12 @@ static int fixed_options(const struct kc_checkpoint *c)
     return n;
 }
 
-static int header_words(const struct kc_checkpoint *c)
+int kc_header_words(const struct kc_checkpoint *c)
 {
     return 6 + fixed_options(c);
 }
 
-/* Over all words but the last, which holds it and counts as 0. */
-static uint64_t header_sum(const uint64_t *words, int count)
+uint64_t kc_header_sum(const uint64_t *words, int count)
 {
     uint64_t sum = 0;
     for (int i = 0; i < count; i++) {
@@ -368,7 +430,7 @@ static uint64_t header_sum(const uint64_t *words, int count)
     return sum;
 }
 
-static void make_header(const struct kc_checkpoint *c, long long step, uint64_t words[MOST_WORDS])
+static void make_header(const struct kc_checkpoint *c, long long step, uint64_t words[KC_MOST_WORDS])
 {
     uint32_t halves[2] = {VERSION, BYTE_ORDER};
     int n = fixed_options(c);
@@ -379,20 +441,85 @@ static void make_header(const struct kc_checkpoint *c, long long step, uint64_t 
         words[3 + i] = (uint64_t)*c->fixed[i].value;
     words[3 + n] = (uint64_t)c->data_bytes;
     words[4 + n] = c->checksum();
-    words[5 + n] = header_sum(words, 6 + n);
+    words[5 + n] = kc_header_sum(words, 6 + n);
 }
 
-static MPI_Datatype header_type(void)
+void kc_make_header(const struct kc_checkpoint *c, long long step, char block[KC_HEADER_BYTES])
 {
-    static MPI_Datatype type = MPI_DATATYPE_NULL;
-    if (type == MPI_DATATYPE_NULL) {
-        MPI_Type_contiguous(KC_HEADER_BYTES, MPI_BYTE, &type);
-        type = kc_type(type);
-    }
-    return type;
+    uint64_t words[KC_MOST_WORDS];
+    make_header(c, step, words);
+    memset(block, 0, KC_HEADER_BYTES);
+    memcpy(block, words, (size_t)kc_header_words(c) * 8);
 }
 
-static int sync_directory(const char *path)
+int kc_blocks(const struct kc_checkpoint *c)
+{
+    int n = 0;
+    while (n < KC_MOST_BLOCKS && c->blocks[n].dims > 0)
+        n++;
+    return n;
+}
+
+void kc_each_row(const struct kc_block *b, void (*row)(void *state, long long in_memory, long long in_file, size_t count), void *state)
+{
+    int index[KC_MOST_DIMS] = {0}, last = b->dims - 1;
+    for (int d = 0; d < b->dims; d++)
+        if (b->count[d] == 0)
+            return;
+    for (;;) {
+        long long in_memory = 0, in_file = 0;
+        for (int d = 0; d < b->dims; d++) {
+            in_memory = in_memory * b->memory[d] + b->memory_first[d] + index[d];
+            in_file = in_file * b->file[d] + b->file_first[d] + index[d];
+        }
+        row(state, b->memory_at + in_memory, b->file_at + in_file, (size_t)b->count[last]);
+        int d = last - 1;
+        while (d >= 0 && ++index[d] == b->count[d])
+            index[d--] = 0;
+        if (d < 0)
+            return;
+    }
+}
+
+size_t kc_own_bytes(const struct kc_checkpoint *c)
+{
+    size_t all = 0;
+    for (int i = 0; i < kc_blocks(c); i++) {
+        size_t count = sizeof(double);
+        for (int d = 0; d < c->blocks[i].dims; d++)
+            count *= (size_t)c->blocks[i].count[d];
+        all += count;
+    }
+    return all;
+}
+
+static MPI_Datatype struct_of(int n, const MPI_Aint *at, MPI_Datatype *parts)
+{
+    int ones[KC_MOST_BLOCKS] = {1, 1};
+    MPI_Datatype type;
+    MPI_Type_create_struct(n, ones, at, parts, &type);
+    for (int i = 0; i < n; i++)
+        MPI_Type_free(&parts[i]);
+    return kc_type(type);
+}
+
+void kc_make_types(struct kc_checkpoint *c)
+{
+    MPI_Datatype in_memory[KC_MOST_BLOCKS] = {MPI_DATATYPE_NULL}, in_file[KC_MOST_BLOCKS] = {MPI_DATATYPE_NULL};
+    MPI_Aint memory_at[KC_MOST_BLOCKS] = {0}, file_at[KC_MOST_BLOCKS] = {0};
+    int n = kc_blocks(c);
+    for (int i = 0; i < n; i++) {
+        struct kc_block *b = &c->blocks[i];
+        MPI_Type_create_subarray(b->dims, b->memory, b->count, b->memory_first, MPI_ORDER_C, MPI_DOUBLE, &in_memory[i]);
+        MPI_Type_create_subarray(b->dims, b->file, b->count, b->file_first, MPI_ORDER_C, MPI_DOUBLE, &in_file[i]);
+        memory_at[i] = (MPI_Aint)(b->memory_at * (long long)sizeof(double));
+        file_at[i] = (MPI_Aint)(b->file_at * (long long)sizeof(double));
+    }
+    c->memory_type = n == 1 && memory_at[0] == 0 ? kc_type(in_memory[0]) : struct_of(n, memory_at, in_memory);
+    c->file_type = n == 1 && file_at[0] == 0 ? kc_type(in_file[0]) : struct_of(n, file_at, in_file);
+}
+
+int kc_sync_directory(const char *path)
 {
     int fd = open(path, O_RDONLY);
     if (fd < 0)
@@ -403,74 +530,24 @@ static int sync_directory(const char *path)
     return code == EINVAL || code == ENOTSUP ? 0 : code;
 }
 
-/* 1 where all went well. */
-static int put_checkpoint(const struct kc_checkpoint *c, const char *dir, const void *memory, long long step, int number)
+void kc_say_checkpoint(const struct kc_checkpoint *c, int number, long long step, double until_safe, double stopped)
 {
-    char path[PATH_MAX], temporary[PATH_MAX + 8];
-    double start = MPI_Wtime();
-    int length = snprintf(path, sizeof path, "%s/%s", dir, c->file);
-    if (length < 0 || (size_t)length >= sizeof path)
-        kc_refuse(KC_USAGE, "--ckpt-dir: the path is too long");
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    uint64_t words[MOST_WORDS];
-    make_header(c, step, words);
-
-    MPI_File file;
-    MPI_Status status;
-    int rc;
-    if (kc_rank == 0)
-        unlink(temporary);
-    kc_barrier();
-    rc = MPI_File_open(MPI_COMM_WORLD, temporary, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
-    if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot create", temporary))
-        return 0;
-    int well = 1;
-    char block[KC_HEADER_BYTES] = {0};
-    memcpy(block, words, (size_t)header_words(c) * 8);
-    kc_writes_begin();
-    rc = MPI_SUCCESS;
-    if (kc_rank == 0)
-        rc = MPI_File_write_at(file, 0, block, 1, header_type(), &status);
-    well = kc_mpi_well(rc, kc_rank == 0 ? &status : NULL, header_type(), "cannot write the header of", temporary);
-    if (well) {
-        rc = MPI_File_set_view(file, KC_HEADER_BYTES, MPI_DOUBLE, c->file_type, "native", MPI_INFO_NULL);
-        well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot set the view of", temporary);
-    }
-    if (well) {
-        rc = MPI_File_write_at_all(file, 0, memory, 1, c->memory_type, &status);
-        well = kc_mpi_well(rc, &status, c->memory_type, "cannot write", temporary);
-    }
-    if (well) {
-        rc = MPI_File_sync(file);
-        well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot sync", temporary);
-    }
-    kc_writes_end();
-    rc = MPI_File_close(&file);
-    well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot close", temporary) && well;
-    well = well && kc_size_well(temporary, KC_HEADER_BYTES + c->data_bytes);
-    int code = 0;
-    if (kc_rank == 0) {
-        if (well) {
-            code = rename(temporary, path) == 0 ? sync_directory(dir) : errno;
-        } else {
-            unlink(temporary);
-        }
-    }
-    if (well)
-        well = kc_all_well(code != 0, MPI_SUCCESS, code, "cannot put into place", path);
-    if (well)
-        kc_say("Checkpoint %d written: %lld bytes in %.6f s (step %lld)", number, KC_HEADER_BYTES + c->data_bytes, MPI_Wtime() - start, step);
-    return well;
+    kc_say("Checkpoint %d written: %lld bytes in %.6f s (step %lld)", number, kl_checkpoint_bytes(c), until_safe, step);
+    kc_say("Checkpoint %d stopped the program for %.6f s", number, stopped);
 }
 
 void kc_write_checkpoint(const struct kc_checkpoint *c, const char *dir, const void *memory, long long step, struct kc_written *written)
 {
+    if (kw_is_behind()) {
+        kw_request(c, dir, memory, step, written);
+        return;
+    }
     double start = MPI_Wtime();
     int number = ++written->checkpoints;
-    if (!put_checkpoint(c, dir, memory, step, number))
+    if (!kl_put(c, dir, memory, step, number))
         kc_refuse(KC_IO_ERROR, "checkpoint %d failed at step %lld", number, step);
     written->seconds += MPI_Wtime() - start;
-    written->bytes += KC_HEADER_BYTES + c->data_bytes;
+    written->bytes += kl_checkpoint_bytes(c);
 }
 
 void kc_say_written(const struct kc_written *written)
@@ -478,11 +555,13 @@ void kc_say_written(const struct kc_written *written)
     if (written->checkpoints == 0)
         return;
     double io = kc_max(written->seconds);
-    int writers = kc_writers(written->bytes, 1);
+    int writers = kc_writers(written->bytes, !kw_is_behind() && kl_is_collective());
     kc_say("Bytes written = %lld", written->bytes);
     kc_say("I/O time = %.6f s", io);
     kc_say("I/O data rate = %.3f MiB/s", (double)written->bytes / 1048576.0 / io);
     kc_say("Writers = %d", writers);
+    if (kw_is_behind())
+        kc_say("Checkpoints skipped = %d", written->skipped);
 }
 
 static int same_options(const struct kc_checkpoint *c, const uint64_t *words)
@@ -507,11 +586,10 @@ static void say_options(const struct kc_checkpoint *c, const uint64_t *words, ch
     }
 }
 
-/* What is wrong with a header, or NULL. */
-static const char *header_fault(const struct kc_checkpoint *c, const uint64_t *words, size_t got, long long file_bytes, long long last_step,
+const char *kc_header_fault(const struct kc_checkpoint *c, const uint64_t *words, size_t got, long long file_bytes, long long last_step,
                                 char *text, size_t room)
 {
-    int count = header_words(c), n = fixed_options(c);
+    int count = kc_header_words(c), n = fixed_options(c);
     uint32_t halves[2];
     memcpy(halves, &words[1], 8);
     if (got < (size_t)count * 8 || file_bytes < KC_HEADER_BYTES)
@@ -522,7 +600,7 @@ static const char *header_fault(const struct kc_checkpoint *c, const uint64_t *w
         snprintf(text, room, "written on a machine with another byte order");
     else if (halves[0] != VERSION)
         snprintf(text, room, "format version %u, this program reads %u", halves[0], VERSION);
-    else if (words[count - 1] != header_sum(words, count))
+    else if (words[count - 1] != kc_header_sum(words, count))
         snprintf(text, room, "corrupt: the header's checksum does not fit");
     else if (!same_options(c, words))
         say_options(c, words, text, room);
@@ -534,66 +612,6 @@ static const char *header_fault(const struct kc_checkpoint *c, const uint64_t *w
     else
         return NULL;
     return text;
-}
-
-long long kc_read_checkpoint(const struct kc_checkpoint *c, const char *from, void *memory, long long last_step)
-{
-    char path[PATH_MAX], text[512] = "";
-    uint64_t words[MOST_WORDS] = {0};
-    double start = MPI_Wtime();
-    int bad = 0;
-    snprintf(path, sizeof path, "%s", from);
-    if (kc_rank == 0) {
-        struct stat s;
-        const char *fault = NULL;
-        if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
-            int length = snprintf(path, sizeof path, "%s/%s", from, c->file);
-            if (length < 0 || (size_t)length >= sizeof path)
-                fault = "the path is too long";
-        }
-        FILE *f = fault ? NULL : fopen(path, "rb");
-        if (fault) {
-        } else if (!f || fstat(fileno(f), &s) != 0) {
-            fault = strerror(errno);
-        } else {
-            size_t got = fread(words, 1, (size_t)header_words(c) * 8, f);
-            fault = header_fault(c, words, got, (long long)s.st_size, last_step, text, sizeof text);
-        }
-        if (f)
-            fclose(f);
-        if (fault) {
-            if (fault != text)
-                snprintf(text, sizeof text, "%s", fault);
-            bad = 1;
-        }
-    }
-    MPI_Bcast(&bad, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    if (bad)
-        kc_refuse(KC_IO_ERROR, "cannot restart from %s: %s", path, text);
-    MPI_Bcast(words, sizeof words, MPI_BYTE, 0, MPI_COMM_WORLD);
-    MPI_Bcast(path, sizeof path, MPI_CHAR, 0, MPI_COMM_WORLD);
-
-    MPI_File file;
-    MPI_Status status;
-    int rc = MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
-    if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot open", path))
-        kc_end(KC_IO_ERROR);
-    rc = MPI_File_set_view(file, KC_HEADER_BYTES, MPI_DOUBLE, c->file_type, "native", MPI_INFO_NULL);
-    int well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot set the view of", path);
-    if (well) {
-        rc = MPI_File_read_at_all(file, 0, memory, 1, c->memory_type, &status);
-        well = kc_mpi_well(rc, &status, c->memory_type, "cannot read", path);
-    }
-    MPI_File_close(&file);
-    if (!well)
-        kc_end(KC_IO_ERROR);
-    uint64_t sum = c->checksum(), written = words[4 + fixed_options(c)];
-    if (sum != written)
-        kc_refuse(KC_IO_ERROR, "cannot restart from %s: corrupt: the checksum of the data is %016llx instead of %016llx", path,
-                  (unsigned long long)sum, (unsigned long long)written);
-    kc_say("Restarted from %s: step %llu, %lld bytes in %.6f s", path, (unsigned long long)words[2], KC_HEADER_BYTES + c->data_bytes,
-           MPI_Wtime() - start);
-    return (long long)words[2];
 }
 
 /* ---- numbers ---- */

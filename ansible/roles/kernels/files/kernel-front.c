@@ -12,7 +12,9 @@
  * Its own checkpoint is one file, written collectively, that holds the global arrays: a run with any other process count can read it. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-layout.h"
 #include "kernel-track.h"
+#include "kernel-ways.h"
 
 #include <limits.h>
 #include <math.h>
@@ -36,6 +38,8 @@ static const struct kc_option options[] = {
     {"ckpt-every", KC_INTEGER, &opt_every, 0, 1000000000, "steps between checkpoints; 0 writes none"},
     {"ckpt-dir", KC_TEXT, &opt_dir, 0, 0, "directory of the checkpoint file " FILE_NAME},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
+    KL_OPTIONS,
+    KW_OPTIONS,
     KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
@@ -200,40 +204,17 @@ static long long data_bytes(void)
     return field_bytes() + opt_size * opt_size * (long long)sizeof(double);
 }
 
-static MPI_Datatype memory_type, file_type;
-
-static void make_file_types(void)
-{
-    int size = (int)opt_size;
-    int global[4] = {(int)opt_vars, size, count, size}, all_ages[2] = {size, count + 2}, own_ages[2] = {size, count}, halo[2] = {0, 1};
-    int part[4] = {(int)opt_vars, size, count, size}, start[4] = {0, 0, first, 0};
-    int lengths[2] = {1, 1};
-    MPI_Aint in_memory[2] = {0, (MPI_Aint)(values * sizeof(double))}, in_file[2] = {0, (MPI_Aint)field_bytes()};
-    MPI_Datatype parts[2];
-
-    MPI_Type_contiguous((int)values, MPI_DOUBLE, &parts[0]);
-    MPI_Type_create_subarray(2, all_ages, own_ages, halo, MPI_ORDER_C, MPI_DOUBLE, &parts[1]);
-    MPI_Type_create_struct(2, lengths, in_memory, parts, &memory_type);
-    memory_type = kc_type(memory_type);
-    MPI_Type_free(&parts[0]);
-    MPI_Type_free(&parts[1]);
-
-    global[2] = size;
-    MPI_Type_create_subarray(4, global, part, start, MPI_ORDER_C, MPI_DOUBLE, &parts[0]);
-    all_ages[1] = size;
-    halo[1] = first;
-    MPI_Type_create_subarray(2, all_ages, own_ages, halo, MPI_ORDER_C, MPI_DOUBLE, &parts[1]);
-    MPI_Type_create_struct(2, lengths, in_file, parts, &file_type);
-    file_type = kc_type(file_type);
-    MPI_Type_free(&parts[0]);
-    MPI_Type_free(&parts[1]);
-}
-
 static struct kc_checkpoint checkpoint_format(void)
 {
-    struct kc_checkpoint format = {.magic = "cvcfront", .file = FILE_NAME, .data_bytes = data_bytes(),
-                                   .memory_type = memory_type, .file_type = file_type, .checksum = checksum,
-                                   .fixed = {{"size", &opt_size}, {"vars", &opt_vars}, {"pace", &opt_pace}, {"wake", &opt_wake}}};
+    int vars = (int)opt_vars, size = (int)opt_size;
+    struct kc_checkpoint format = {.magic = "cvcfront", .file = FILE_NAME, .data_bytes = data_bytes(), .checksum = checksum,
+                                   .fixed = {{"size", &opt_size}, {"vars", &opt_vars}, {"pace", &opt_pace}, {"wake", &opt_wake}},
+                                   .blocks = {{.dims = 4, .count = {vars, size, count, size}, .memory = {vars, size, count, size},
+                                               .file = {vars, size, size, size}, .file_first = {0, 0, first, 0}},
+                                              {.dims = 2, .count = {size, count}, .memory = {size, count + 2}, .memory_first = {0, 1},
+                                               .file = {size, size}, .file_first = {0, first}, .memory_at = (long long)values,
+                                               .file_at = field_bytes() / (long long)sizeof(double)}}};
+    kc_make_types(&format);
     return format;
 }
 
@@ -243,18 +224,20 @@ int main(int argc, char **argv)
              options);
     MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
     make_grid();
-    make_file_types();
     kc_say("kernel-front: %lld x %lld x %lld points, %lld variables, %d processes", opt_size, opt_size, opt_size, opt_vars, kc_size);
     double start = MPI_Wtime();
     long long step = 0;
     struct kc_checkpoint format = checkpoint_format();
-    struct kc_written written = {0, 0, 0.0};
+    struct kc_written written = {0, 0, 0, 0.0};
     volatile double kept = 0.0;
     if (opt_restart)
-        step = kc_read_checkpoint(&format, opt_restart, field, opt_steps);
+        step = kl_read(&format, opt_restart, field, opt_steps);
     else
         set_initial();
 
+    kw_begin(&format, opt_every > 0, 0);
+    if (opt_every > 0)
+        kc_heed_signal();
     kt_begin();
     while (step < opt_steps) {
         step++;
@@ -267,10 +250,20 @@ int main(int argc, char **argv)
         struct timespec pause = {.tv_sec = (time_t)(opt_pause / 1000), .tv_nsec = (long)(opt_pause % 1000) * 1000000L};
         if (opt_pause > 0)
             nanosleep(&pause, NULL);
-        if (opt_every > 0 && step % opt_every == 0)
+        int asked = opt_every > 0 && kc_asked() && step < opt_steps;
+        if (asked)
+            kw_wait(&written);
+        if (opt_every > 0 && (step % opt_every == 0 || asked))
             kc_write_checkpoint(&format, opt_dir, field, step, &written);
+        else
+            kw_step(&written);
+        if (asked) {
+            kw_end(&written);
+            kc_leave(step);
+        }
         kt_step(step, opt_every > 0, opt_every > 0 && step % opt_every == 0);
     }
+    kw_end(&written);
     double seconds = kc_max(MPI_Wtime() - start), error = error_now(step);
     kc_say_written(&written);
     kt_say();

@@ -5,12 +5,19 @@
  * number of steps is known, and so is the error, for every process count. Every point is computed by the same operations in the same
  * order, so that the checksum is bitwise the same for every process count, after a restart too.
  *
+ * Compiled with OpenMP it is kernel-stencil-omp, whose processes compute with several threads; results are bitwise the same.
+ *
  * Its own checkpoint is one file, written collectively, that holds the global arrays: a run with any other process count can read it. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-layout.h"
 #include "kernel-track.h"
+#include "kernel-ways.h"
 
 #include <limits.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +36,8 @@ static const struct kc_option options[] = {
     {"ckpt-every", KC_INTEGER, &opt_every, 0, 1000000000, "steps between checkpoints; 0 writes none"},
     {"ckpt-dir", KC_TEXT, &opt_dir, 0, 0, "directory of the checkpoint file " FILE_NAME},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
+    KL_OPTIONS,
+    KW_OPTIONS,
     KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
@@ -118,6 +127,9 @@ static void sweep(void)
 {
     for (int v = 0; v < opt_vars; v++) {
         const double k = diffusivity(v);
+#ifdef _OPENMP
+#pragma omp parallel for collapse(2) schedule(static)
+#endif
         for (int z = 0; z < count[0]; z++)
             for (int y = 0; y < count[1]; y++) {
                 const double *u = now + at(v, z, y, 0);
@@ -193,21 +205,6 @@ static uint64_t checksum(void)
 
 /* ---- checkpoints ---- */
 
-static MPI_Datatype memory_type, file_type;
-
-static void make_file_types(void)
-{
-    int full[4] = {(int)opt_vars, count[0] + 2, count[1] + 2, count[2] + 2};
-    int part[4] = {(int)opt_vars, count[0], count[1], count[2]};
-    int ones[4] = {0, 1, 1, 1};
-    int global[4] = {(int)opt_vars, (int)opt_size, (int)opt_size, (int)opt_size};
-    int start[4] = {0, first[0], first[1], first[2]};
-    MPI_Type_create_subarray(4, full, part, ones, MPI_ORDER_C, MPI_DOUBLE, &memory_type);
-    memory_type = kc_type(memory_type);
-    MPI_Type_create_subarray(4, global, part, start, MPI_ORDER_C, MPI_DOUBLE, &file_type);
-    file_type = kc_type(file_type);
-}
-
 static long long data_bytes(void)
 {
     return opt_vars * opt_size * opt_size * opt_size * (long long)sizeof(double);
@@ -215,29 +212,55 @@ static long long data_bytes(void)
 
 static struct kc_checkpoint checkpoint_format(void)
 {
-    struct kc_checkpoint format = {.magic = "cvcstncl", .file = FILE_NAME, .data_bytes = data_bytes(),
-                                   .memory_type = memory_type, .file_type = file_type, .checksum = checksum,
-                                   .fixed = {{"size", &opt_size}, {"vars", &opt_vars}}};
+    int vars = (int)opt_vars, size = (int)opt_size;
+    struct kc_checkpoint format = {.magic = "cvcstncl", .file = FILE_NAME, .data_bytes = data_bytes(), .checksum = checksum,
+                                   .fixed = {{"size", &opt_size}, {"vars", &opt_vars}},
+                                   .blocks = {{.dims = 4, .count = {vars, count[0], count[1], count[2]},
+                                               .memory = {vars, count[0] + 2, count[1] + 2, count[2] + 2}, .memory_first = {0, 1, 1, 1},
+                                               .file = {vars, size, size, size}, .file_first = {0, first[0], first[1], first[2]}}}};
+    kc_make_types(&format);
     return format;
 }
 
+#ifdef _OPENMP
+#define PROGRAM "kernel-stencil-omp"
+/* How many threads really compute, and on how many cores: the fewest of all processes, and the most where that differs. */
+static void say_threads(void)
+{
+    int threads = 0;
+#pragma omp parallel
+#pragma omp single
+    threads = omp_get_num_threads();
+    int fewest = -(int)kc_max(-threads), most = (int)kc_max(threads), cores = -(int)kc_max(-omp_get_num_procs());
+    kc_say("Threads = %d in each process, %d allowed cores", fewest, cores);
+    if (most > fewest)
+        kc_say("Threads = %d in some process", most);
+}
+#else
+#define PROGRAM "kernel-stencil"
+static void say_threads(void) {}
+#endif
+
 int main(int argc, char **argv)
 {
-    kc_start(&argc, &argv, "kernel-stencil", "3-D 7-point stencil with halo exchange and its own checkpoints (any number of processes)",
+    kc_start(&argc, &argv, PROGRAM, "3-D 7-point stencil with halo exchange and its own checkpoints (any number of processes)",
              options);
     MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
     make_grid();
-    make_file_types();
-    kc_say("kernel-stencil: %lld x %lld x %lld points, %lld variables, %d processes", opt_size, opt_size, opt_size, opt_vars, kc_size);
+    kc_say(PROGRAM ": %lld x %lld x %lld points, %lld variables, %d processes", opt_size, opt_size, opt_size, opt_vars, kc_size);
+    say_threads();
     double start = MPI_Wtime();
     long long step = 0;
     struct kc_checkpoint format = checkpoint_format();
-    struct kc_written written = {0, 0, 0.0};
+    struct kc_written written = {0, 0, 0, 0.0};
     if (opt_restart)
-        step = kc_read_checkpoint(&format, opt_restart, now, opt_steps);
+        step = kl_read(&format, opt_restart, now, opt_steps);
     else
         set_initial();
 
+    kw_begin(&format, opt_every > 0, volume * (size_t)opt_vars * sizeof *now);
+    if (opt_every > 0)
+        kc_heed_signal();
     kt_begin();
     while (step < opt_steps) {
         step++;
@@ -245,14 +268,24 @@ int main(int argc, char **argv)
             exchange_halos();
             sweep();
         }
-        double *swap = now;
+        double *old = now;
         now = next;
-        next = swap;
+        next = kw_other_grid(old);
         kc_say("Time step %lld", step);
-        if (opt_every > 0 && step % opt_every == 0)
+        int asked = opt_every > 0 && kc_asked() && step < opt_steps;
+        if (asked)
+            kw_wait(&written);
+        if (opt_every > 0 && (step % opt_every == 0 || asked))
             kc_write_checkpoint(&format, opt_dir, now, step, &written);
+        else
+            kw_step(&written);
+        if (asked) {
+            kw_end(&written);
+            kc_leave(step);
+        }
         kt_step(step, opt_every > 0, opt_every > 0 && step % opt_every == 0);
     }
+    kw_end(&written);
     double seconds = kc_max(MPI_Wtime() - start), error = error_now(step);
     kc_say_written(&written);
     kt_say();

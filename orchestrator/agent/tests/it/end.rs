@@ -37,8 +37,8 @@ async fn it_ends_when_no_controller_and_no_request_has_come_for_long_enough() {
     let passed = begin.elapsed().as_secs();
     assert!((340..345).contains(&passed), "{passed}");
     assert_eq!(
-        bench.told().last().map(String::as_str),
-        Some("closed: no controller came for a long time")
+        bench.summaries().last().map(String::as_str),
+        Some("closed: no controller has connected for a long time")
     );
 }
 
@@ -56,7 +56,7 @@ async fn it_does_not_end_while_a_run_is_under_way() {
     bench.serve_while(async {}).await;
     let passed = begin.elapsed().as_secs();
     assert!((1100..1105).contains(&passed), "{passed}");
-    assert!(bench.told().contains(&"succeeded 1.0".to_owned()));
+    assert!(bench.summaries().contains(&"succeeded 1.0".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,13 +87,13 @@ async fn a_signal_cuts_its_runs_off_and_they_do_not_count() {
             bench.script.terminated.notify_one();
         })
         .await;
-    let told = bench.told();
+    let summaries = bench.summaries();
     assert!(
-        told.contains(&"lost 1.0 it was ended by a signal".to_owned()),
-        "{told:#?}"
+        summaries.contains(&"lost 1.0 it was ended by a signal".to_owned()),
+        "{summaries:#?}"
     );
     assert_eq!(
-        told.last().map(String::as_str),
+        summaries.last().map(String::as_str),
         Some("closed: it was ended by a signal")
     );
     assert_eq!(*bench.script.calls.lock(), ["gather", "clear", "close"]);
@@ -111,10 +111,10 @@ async fn a_run_that_had_the_whole_job_is_lost_to_its_time_limit() {
             bench.script.terminated.notify_one();
         })
         .await;
-    let told = bench.told().join("\n");
+    let summaries = bench.summaries().join("\n");
     assert!(
-        told.contains("lost 1.0 (time limit) cut off 50 s after the agent had begun"),
-        "{told}"
+        summaries.contains("lost 1.0 (time limit) cut off 50 s after the agent had begun"),
+        "{summaries}"
     );
 }
 
@@ -143,6 +143,6 @@ async fn a_run_that_began_after_another_one_is_repeated_in_the_next_job() {
             bench.script.terminated.notify_one();
         })
         .await;
-    let told = bench.told().join("\n");
-    assert!(told.contains("lost 2.0 cut off 5"), "{told}");
+    let summaries = bench.summaries().join("\n");
+    assert!(summaries.contains("lost 2.0 cut off 5"), "{summaries}");
 }

@@ -2,6 +2,7 @@
 
 mod end;
 mod nodes;
+mod relay;
 mod requests;
 mod scripted;
 mod takeover;

@@ -39,7 +39,7 @@ async fn an_attempt_is_reported_from_its_start_to_its_end_and_its_request_goes()
         })
         .await;
     assert_eq!(
-        bench.told(),
+        bench.summaries(),
         [
             "began",
             "ready",
@@ -63,7 +63,7 @@ async fn an_attempt_is_reported_from_its_start_to_its_end_and_its_request_goes()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_without_a_directory_fails_with_its_cause() {
+async fn runs_that_fail_without_a_directory_report_their_cause() {
     let bench = Bench::new(script([
         Course::Fails(AttemptResult::Failed {
             cause: Cause::Launch,
@@ -88,12 +88,18 @@ async fn what_fails_without_a_directory_fails_with_its_cause() {
             bench.close();
         })
         .await;
-    let told = bench.told().join("\n");
-    assert!(told.contains("failed 1.0 Launch: no mpiexec"), "{told}");
-    assert!(told.contains("failed 2.0 Store: cannot write"), "{told}");
+    let summaries = bench.summaries().join("\n");
     assert!(
-        told.contains("lost 3.0 (time limit) its node went"),
-        "{told}"
+        summaries.contains("failed 1.0 Launch: no mpiexec"),
+        "{summaries}"
+    );
+    assert!(
+        summaries.contains("failed 2.0 Store: cannot write"),
+        "{summaries}"
+    );
+    assert!(
+        summaries.contains("lost 3.0 (time limit) its node went"),
+        "{summaries}"
     );
 }
 
@@ -126,9 +132,9 @@ async fn a_later_attempt_begins_when_nothing_of_the_one_before_is_left() {
             bench.close();
         })
         .await;
-    let told = bench.told();
-    let at = |what: &str| told.iter().position(|e| e.starts_with(what));
-    assert!(at("interrupted 1.0") < at("started 1.1"), "{told:#?}");
+    let summaries = bench.summaries();
+    let at = |what: &str| summaries.iter().position(|e| e.starts_with(what));
+    assert!(at("interrupted 1.0") < at("started 1.1"), "{summaries:#?}");
     assert_eq!(*bench.script.begun.lock(), [(run(1), 0), (run(1), 1)]);
 }
 
@@ -144,15 +150,15 @@ async fn of_two_attempts_at_a_run_that_wait_only_the_later_one_begins() {
         })
         .await;
     assert_eq!(*bench.script.begun.lock(), [(run(1), 10)]);
-    let told = bench.told().join("\n");
+    let summaries = bench.summaries().join("\n");
     assert!(
-        told.contains("lost 1.9 a later attempt at the run was asked for"),
-        "{told}"
+        summaries.contains("lost 1.9 a later attempt at the run was requested"),
+        "{summaries}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_ended_is_reported_again_when_it_is_requested_again() {
+async fn finished_runs_are_reported_again_when_requested_again() {
     let bench = Bench::new(Script::default());
     let of = |n, dispatch| AwaitedAttempt::of_task(&task(n, dispatch, &["n1"]));
     bench
@@ -164,7 +170,7 @@ async fn what_has_ended_is_reported_again_when_it_is_requested_again() {
             bench
                 .until_holds("a second report", || {
                     bench
-                        .told()
+                        .summaries()
                         .iter()
                         .filter(|e| *e == "succeeded 1.0")
                         .count()
@@ -187,7 +193,7 @@ async fn what_has_ended_is_reported_again_when_it_is_requested_again() {
     assert_eq!(bench.script.begun.lock().len(), 1);
     assert_eq!(
         bench
-            .told()
+            .summaries()
             .iter()
             .filter(|e| *e == "succeeded 1.0")
             .count(),
@@ -208,7 +214,7 @@ async fn a_question_for_an_attempt_that_waits_or_runs_has_no_answer_yet() {
             bench
                 .until_holds("an answer", || !bench.has_request("report-1"))
                 .await;
-            assert!(!bench.told().iter().any(|e| e.starts_with("lost")));
+            assert!(!bench.summaries().iter().any(|e| e.starts_with("lost")));
             bench.close();
         })
         .await;
@@ -233,7 +239,7 @@ async fn an_attempt_that_is_whole_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_fetched_is_removed_unless_a_later_attempt_has_its_place() {
+async fn fetched_attempts_are_removed_unless_a_later_one_has_their_place() {
     let bench = Bench::new(Script::default());
     let dir = bench.spool.campaign();
     let failed = Outcome::Failed {
@@ -285,12 +291,12 @@ async fn a_request_that_cannot_be_read_is_put_aside_and_blocks_no_other() {
             bench.close();
         })
         .await;
-    let told = bench.told();
-    let aside = |e: &&String| e.contains("was put aside");
-    assert_eq!(told.iter().filter(aside).count(), 2, "{told:#?}");
+    let summaries = bench.summaries();
+    let aside = |e: &&String| e.contains("was moved to");
+    assert_eq!(summaries.iter().filter(aside).count(), 2, "{summaries:#?}");
     assert!(
-        told.contains(&"lost 1.1 its request could not be read".to_owned()),
-        "{told:#?}"
+        summaries.contains(&"lost 1.1 its request could not be read".to_owned()),
+        "{summaries:#?}"
     );
     assert!(
         bench.script.begun.lock().is_empty(),
@@ -326,6 +332,31 @@ async fn a_request_that_cannot_be_read_for_a_moment_is_carried_out_then() {
             bench.close();
         })
         .await;
-    let told = bench.told();
-    assert!(!told.iter().any(|e| e.contains("put aside")), "{told:#?}");
+    let summaries = bench.summaries();
+    assert!(
+        !summaries.iter().any(|e| e.contains("was moved to")),
+        "{summaries:#?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_attempts_at_a_run_that_arrive_together_only_the_later_one_begins() {
+    let bench = Bench::new(Script::default());
+    bench
+        .serve_while(async {
+            bench.until("ready").await;
+            // no look at the spool comes between
+            bench.run(task(1, 0, &["n1"]));
+            bench.run(task(1, 1, &["n1"]));
+            bench.until("succeeded 1.1").await;
+            bench.close();
+        })
+        .await;
+    assert_eq!(*bench.script.begun.lock(), [(run(1), 1)]);
+    let lost = "lost 1.0 a later attempt at the run was requested before it began";
+    assert!(
+        bench.summaries().contains(&lost.to_owned()),
+        "{:#?}",
+        bench.summaries()
+    );
 }

@@ -17,8 +17,10 @@ use cvc_core::store::{
     CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest,
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, SiteContext, Task, seal,
+    AttemptEvent, AttemptReporter, AttemptResult, FoundComponents, RunError, SiteContext, Task,
+    seal,
 };
+use cvc_engine::crew::Leaving;
 use cvc_os::proc::ProcessId;
 use parking_lot::Mutex;
 use std::{
@@ -58,6 +60,9 @@ pub(crate) struct Script {
     pub(crate) lost: watch::Sender<LostNodes>,
     pub(crate) terminated: Arc<Notify>,
     pub(crate) arrivals: Arc<Notify>,
+    /// Nodes whose notice was given to attempts, and that were taken.
+    pub(crate) announced: Mutex<Vec<String>>,
+    pub(crate) taken: Mutex<Vec<String>>,
     /// Nodes that answer again.
     pub(crate) back: Mutex<BTreeSet<String>>,
 }
@@ -94,6 +99,7 @@ pub(crate) fn task(n: u8, dispatch: u32, nodes: &[&str]) -> Task {
         dispatch,
         nodes: nodes.iter().map(|n| (*n).to_owned()).collect(),
         disk_bytes: None,
+        resume: None,
     }
 }
 
@@ -190,13 +196,13 @@ impl Bench {
     }
 
     /// The events in short.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn summaries(&self) -> Vec<String> {
         self.events().iter().map(short).collect()
     }
 
     /// Waits until an event in short contains this.
     pub(crate) async fn until(&self, what: &str) {
-        self.until_holds(what, || self.told().iter().any(|e| e.contains(what)))
+        self.until_holds(what, || self.summaries().iter().any(|e| e.contains(what)))
             .await;
     }
 
@@ -208,7 +214,7 @@ impl Bench {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{what} never came: {:#?}", self.told());
+        panic!("{what} never came: {:#?}", self.summaries());
     }
 }
 
@@ -268,6 +274,7 @@ pub(crate) fn write_run(dir: &CampaignDir, task: &Task, outcome: Outcome) -> Out
         records: None,
         wall_s: 1.5,
         manifest,
+        kept: None,
     };
     let text = serde_json::to_vec(&file).expect("JSON");
     fs::write(partial.join(OUTCOME), text).expect("writes");
@@ -294,7 +301,7 @@ impl Head for ScriptedHead {
     }
 
     fn arrivals(&self, _: &Spool) -> Arrivals {
-        Arrivals::told_by(Arc::clone(&self.0.arrivals))
+        Arrivals::notified_by(Arc::clone(&self.0.arrivals))
     }
 
     async fn get_ready(
@@ -318,7 +325,7 @@ impl Head for ScriptedHead {
             nodes: vec!["n1".into(), "n2".into()],
             cores: 1,
             obstacles: BTreeMap::new(),
-            found: Found::default(),
+            found: FoundComponents::default(),
         };
         Ok((Arc::new(Self(Arc::clone(&self.0), self.1.clone())), ready))
     }
@@ -357,6 +364,14 @@ impl Workplace for ScriptedHead {
         self.0.notices.lock().pop_front()
     }
 
+    fn announce(&self, node: &str, _: Leaving) {
+        self.0.announced.lock().push(node.to_owned());
+    }
+
+    fn take(&self, node: &str) {
+        self.0.taken.lock().push(node.to_owned());
+    }
+
     async fn attempt(
         &self,
         task: &Task,
@@ -365,7 +380,7 @@ impl Workplace for ScriptedHead {
     ) -> Result<AttemptResult, RunError> {
         let run = task.planned.id.clone();
         self.0.begun.lock().push((run.clone(), task.dispatch));
-        reporter.tell(AttemptEvent::Started(ProcessId {
+        reporter.emit(AttemptEvent::Started(ProcessId {
             pid: 7,
             start_ticks: 9,
         }));

@@ -3,7 +3,7 @@
 use crate::scripted::{Bench, Script, run, task, write_run};
 use cvc_agent::{AwaitedAttempt, DispatchId, Event, Request};
 use cvc_core::outcome::Outcome;
-use cvc_engine::attempt::Found;
+use cvc_engine::attempt::FoundComponents;
 use cvc_os::proc::ProcessId;
 use std::{collections::BTreeMap, fs};
 
@@ -17,7 +17,7 @@ fn ready() -> Event {
         nodes: vec!["n1".into()],
         cores: 1,
         obstacles: BTreeMap::new(),
-        found: Found::default(),
+        found: FoundComponents::default(),
     }
 }
 
@@ -59,7 +59,7 @@ fn after_a_kill(script: Script) -> Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_agent_left_is_ended_and_reported_before_new_runs_begin() {
+async fn remains_of_a_killed_agent_are_ended_and_reported_before_new_runs_begin() {
     let bench = after_a_kill(Script::default());
     bench.ask(
         "report-1",
@@ -83,10 +83,13 @@ async fn what_a_killed_agent_left_is_ended_and_reported_before_new_runs_begin() 
     );
     assert_eq!(*bench.script.begun.lock(), [(run(5), 0)]);
     assert_eq!(*bench.script.calls.lock(), ["take over", "clear", "close"]);
-    let told = bench.told();
-    let mine = told.iter().rposition(|e| e == "began").expect("it began");
+    let summaries = bench.summaries();
+    let mine = summaries
+        .iter()
+        .rposition(|e| e == "began")
+        .expect("it began");
     assert_eq!(
-        told[mine + 1..mine + 6],
+        summaries[mine + 1..mine + 6],
         [
             "succeeded 1.0",
             "lost 2.0 the agent on the head node ended first",
@@ -122,7 +125,7 @@ async fn requests_that_came_after_an_agent_closed_are_for_this_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_ended_is_left_to_the_next_agent() {
+async fn processes_that_cannot_be_ended_are_left_to_the_next_agent() {
     let bench = after_a_kill(Script {
         keeps_leftovers: true,
         ..Script::default()
@@ -133,11 +136,11 @@ async fn what_cannot_be_ended_is_left_to_the_next_agent() {
         .expect_err("it cannot be ended")
         .to_string();
     assert!(error.contains("cannot write"), "{error}");
-    let told = bench.told();
-    let last = told.last().expect("an event");
+    let summaries = bench.summaries();
+    let last = summaries.last().expect("an event");
     assert!(
-        last.starts_with("unable: it could not go on: cannot write"),
-        "{told:#?}"
+        last.starts_with("unable: it could not continue: cannot write"),
+        "{summaries:#?}"
     );
     assert!(
         bench.script.calls.lock().contains(&"close"),
@@ -160,15 +163,15 @@ async fn an_agent_of_another_protocol_ends_leftovers_and_says_why_it_cannot_work
         .await
         .expect_err("another protocol")
         .to_string();
-    assert!(error.contains("use the same version of cvc"), "{error}");
+    assert!(error.contains("install the same version of cvc"), "{error}");
     assert_eq!(
         *bench.script.ended_leftovers.lock(),
         [(run(1), Some(SHEPHERD)), (run(2), Some(SHEPHERD))],
         "not of what has an end"
     );
-    let told = bench.told();
+    let summaries = bench.summaries();
     assert_eq!(
-        told[told.len() - 2..],
+        summaries[summaries.len() - 2..],
         [
             format!("unable: {error}"),
             "closed: it could not work".into()
@@ -185,13 +188,13 @@ async fn an_agent_without_nodes_reports_leftovers_that_it_cannot_end() {
         ..Script::default()
     });
     bench.serve().await.expect_err("it has no nodes");
-    let told = bench.told();
-    let last = told.last().expect("an event");
+    let summaries = bench.summaries();
+    let last = summaries.last().expect("an event");
     assert!(
         last.starts_with(
-            "unable: no node answers; what an earlier agent left cannot be ended: cannot write"
+            "unable: no node answers; processes of an earlier agent cannot be ended: cannot write"
         ),
-        "it is not closed: {told:#?}"
+        "it is not closed: {summaries:#?}"
     );
 }
 
@@ -209,7 +212,7 @@ async fn a_signal_ends_an_agent_that_gathers_its_nodes() {
     });
     served.expect_err("it has no nodes");
     assert_eq!(
-        bench.told(),
+        bench.summaries(),
         [
             "began",
             "unable: it was ended by a signal",
@@ -231,11 +234,12 @@ async fn a_damaged_log_is_reported_and_its_numbers_do_not_come_again() {
             bench.close();
         })
         .await;
-    let told = bench.told();
+    let summaries = bench.summaries();
     assert!(
-        told.iter()
+        summaries
+            .iter()
             .any(|e| e.starts_with("note: ") && e.contains("events.jsonl")),
-        "{told:#?}"
+        "{summaries:#?}"
     );
     let began = bench.events().into_iter().find_map(|event| match event {
         Event::Began { after } => Some(after),

@@ -1,10 +1,10 @@
-//! What can be chosen: a point that was measured or that models know, with its objectives and what of the user's wishes it keeps.
+//! Candidates: measured or predicted points, with their objectives, and whether each satisfies the user's constraints.
 
-use super::wishes::Wishes;
+use super::constraints::{Constraints, StoragePrice};
 use crate::{
     comparison::Side,
     results::{
-        counterpart::{Pair, pairs_without_checkpoints, ratio_groups},
+        counterpart::{CounterpartPair, pairs_without_checkpoints, ratio_groups},
         data::Data,
         rows::PointRow,
     },
@@ -16,92 +16,92 @@ use cvc_core::{
 };
 use cvc_model::{
     Estimate,
-    pareto::{Bounded, Standing},
-    schedule::{daly_s, expected_s, overhead},
+    pareto::{Bounded, ParetoRank},
+    schedule::{checkpoints_in, daly_s, with_failures},
     stats::{mean, pooled_ratio},
 };
 use cvc_prediction::predict::UnmeasuredPoint;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Whether a candidate keeps what is asked for.
+/// Whether a candidate satisfies the constraints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kept {
-    /// All of it, with its whole intervals.
+pub enum Feasibility {
+    /// Yes, over the whole range of its intervals.
     Surely,
-    /// By its values; the intervals do not show it.
+    /// Yes by its values, but not over the whole range of its intervals.
     Perhaps,
-    /// Not.
+    /// No.
     Broken,
 }
 
-/// A point that can be chosen.
+/// A point to choose from.
 #[derive(Clone, Debug, Serialize)]
-pub struct Candidate {
-    /// What distinguishes it: site, mapping, checkpoints.
+pub struct AdviceCandidate {
+    /// The levels that distinguish the candidate: site, mapping, checkpoints.
     pub label: String,
-    /// Whether it takes checkpoints.
+    /// Whether the candidate takes checkpoints.
     pub checkpoints: bool,
-    /// Number of measured runs; 0 of a candidate that is predicted from other runs.
+    /// Number of measured runs; 0 for a candidate predicted from other runs.
     pub runs: usize,
-    /// Whether nobody has measured it: its checkpoint is what models say, with their intervals, beside the measured time of the program alone.
+    /// Whether the candidate was not measured. Models then predict its checkpoint with intervals, and the measured program without checkpoints gives
+    /// its computing time.
     pub predicted: bool,
-    /// Time of the job, seconds; with failures, if their mean time is given, what is expected.
+    /// Time of the job, seconds. If the constraints have a mean time between failures, this is the expected time.
     pub time_s: Bounded,
     /// Cost of the job, US dollars; `None` without a price.
     pub cost_usd: Option<Bounded>,
-    /// What a checkpoint stores, bytes: 0 without checkpoints.
+    /// Bytes that a checkpoint stores; 0 without checkpoints.
     pub storage_bytes: Option<Bounded>,
-    /// Seconds that the program computes between two checkpoints: the interval that costs least, for the given failures.
+    /// Computing time between two checkpoints, seconds: the requested interval, or the interval with the minimum expected time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
-    /// Share by which the job's checkpoints lengthen it, as they are in its time and cost.
+    /// Number of checkpoints that the job takes at this interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints_taken: Option<f64>,
+    /// Relative overhead of the job's checkpoints, which time and cost include.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Bounded>,
-    /// Whether it keeps what is asked for.
-    pub kept: Kept,
-    /// What it does not keep, or perhaps not, in words.
+    /// Whether the candidate satisfies the constraints.
+    pub kept: Feasibility,
+    /// Remarks, such as the constraints that the candidate violates or may violate.
     pub remarks: Vec<String>,
-    /// Its place; absent if it does not keep what is asked for.
+    /// Pareto rank of the candidate; `None` if it violates a constraint.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
-    /// Wall times of its runs, for what to measure next.
+    pub standing: Option<ParetoRank>,
+    /// Wall times of the candidate's runs, seconds; used to choose the next measurements.
     #[serde(skip)]
     pub(super) walls_s: Vec<f64>,
-    /// How long one of its runs takes.
+    /// Duration of one run, seconds.
     #[serde(skip)]
     pub(super) run_s: f64,
-    /// What one of its runs costs.
+    /// Cost of one run, US dollars.
     #[serde(skip)]
     pub(super) run_usd: Option<f64>,
 }
 
-impl Candidate {
-    /// Its place in words.
-    pub fn place(&self) -> &'static str {
+impl AdviceCandidate {
+    /// Describes the candidate's Pareto rank.
+    pub fn standing(&self) -> &'static str {
         match self.standing {
-            Some(Standing::Front) => "front",
-            Some(Standing::NotToldApart) => "not told apart",
-            Some(Standing::Dominated) => "dominated",
-            None => "not as asked",
+            Some(ParetoRank::Front) => "Pareto front",
+            Some(ParetoRank::Indistinguishable) => "indistinguishable",
+            Some(ParetoRank::Dominated) => "dominated",
+            None => "infeasible",
         }
     }
 }
 
-/// The candidates of a side, each with its program.
-pub(super) fn candidates(
-    side: &Side,
-    wishes: &Wishes,
-    name_side: bool,
-) -> Vec<(String, Candidate)> {
+/// Returns the facts about the points of a side, from measurements or models.
+pub(super) fn of_side(side: &Side, name_side: bool) -> Vec<PointFacts<'_>> {
     let data = side.data();
     let varying: Vec<&str> = data
         .varying()
         .into_iter()
         .filter(|factor| !["app", "class"].contains(factor))
         .collect();
-    let pairs: Vec<Pair> = pairs_without_checkpoints(data)
+    let pairs: Vec<CounterpartPair> = pairs_without_checkpoints(data)
         .map(|(_, pair)| pair)
         .collect();
     let with = overheads(data, &pairs);
@@ -118,11 +118,13 @@ pub(super) fn candidates(
             if name_side && !varying.contains(&"site") {
                 label = format!("{}, {label}", side.name());
             }
-            let known = match bounded(row, names::WALL_S) {
-                Some(wall) => Known {
+            match bounded(row, names::WALL_S) {
+                Some(wall) => Some(PointFacts {
+                    label,
                     row,
                     wall,
                     ckpt: bounded(row, names::CKPT_LATENCY_S),
+                    restart_s: restart_s(data, *point),
                     stored: bounded(row, names::CKPT_STORED_BYTES),
                     walls_s: row.independent(names::WALL_S),
                     overhead: with.get(point).copied(),
@@ -130,19 +132,29 @@ pub(super) fn candidates(
                         .get(point)
                         .and_then(|other| bounded(&data.points[*other], names::WALL_S)),
                     usd_per_node_s: None,
-                },
+                }),
                 None => {
                     let alone = bounded(&data.points[*without.get(point)?], names::WALL_S)?;
-                    Known::of_models(row, alone, side.unmeasured(*point)?, &rates)
+                    let said = side.unmeasured(*point)?;
+                    Some(PointFacts {
+                        restart_s: restart_s(data, *point),
+                        ..PointFacts::of_models(label, row, alone, said, &rates)
+                    })
                 }
-            };
-            Some((row.program(), known.candidate(label, wishes)))
+            }
         })
         .collect()
 }
 
-/// The mean of a quantity with its interval, as reports have it; without one (a single value), as wide as nothing is known: down to 0, up to
-/// infinity.
+/// Returns the mean restart time of a point, or of the otherwise equal point that is restarted.
+fn restart_s(data: &Data, point: usize) -> Option<f64> {
+    let twins = (0..data.points.len()).filter(|p| data.unrestarted(*p) == Some(point));
+    let mut all = std::iter::once(point).chain(twins);
+    let mean = |p: usize| Some(data.points[p].summaries.get(names::RESTART_LATENCY_S)?.mean);
+    all.find_map(mean)
+}
+
+/// Returns the mean of a quantity with its interval, as in reports. A single value has no interval, and gets the widest possible: from 0 to infinity.
 fn bounded(row: &PointRow, quantity: &str) -> Option<Bounded> {
     let summary = row.summaries.get(quantity)?;
     let (low, high) = match summary.interval {
@@ -156,8 +168,8 @@ fn bounded(row: &PointRow, quantity: &str) -> Option<Bounded> {
     })
 }
 
-/// By what share checkpoints lengthen the runs of points, against otherwise equal ones without.
-fn overheads(data: &Data, pairs: &[Pair]) -> HashMap<usize, Bounded> {
+/// Returns the relative overhead of checkpoints at points, compared with otherwise equal points without checkpoints.
+fn overheads(data: &Data, pairs: &[CounterpartPair]) -> HashMap<usize, Bounded> {
     pairs
         .iter()
         .filter_map(|pair| {
@@ -179,8 +191,9 @@ fn overheads(data: &Data, pairs: &[Pair]) -> HashMap<usize, Bounded> {
         .collect()
 }
 
-/// What a node costs for a second on each site, by the runs that have a cost: those of a site that bills by time cost alike.
-fn usd_per_node_second(side: &Side) -> HashMap<&str, f64> {
+/// Returns the cost of a node-second on each site, US dollars, from runs with a recorded cost. Sites bill by time, so all runs of a site have the
+/// same rate.
+pub(super) fn usd_per_node_second(side: &Side) -> HashMap<&str, f64> {
     let mut sums: HashMap<&str, (f64, f64)> = HashMap::new();
     for row in side.points().iter().map(|point| side.point(*point)) {
         let usd = mean(&row.independent(names::COST_USD));
@@ -197,7 +210,7 @@ fn usd_per_node_second(side: &Side) -> HashMap<&str, f64> {
         .collect()
 }
 
-/// A prediction with its interval; without one, as wide as nothing is known.
+/// Returns a prediction and its interval, multiplied by `factor`. A prediction without an interval gets the widest possible interval.
 fn predicted(estimate: Estimate, factor: f64) -> Bounded {
     let (low, high) = estimate
         .interval
@@ -210,24 +223,29 @@ fn predicted(estimate: Estimate, factor: f64) -> Bounded {
     .map(|value| value * factor)
 }
 
-/// What is known of a point: measured, or by models.
-struct Known<'p> {
+/// Facts about a point, from measurements or models.
+pub(super) struct PointFacts<'p> {
+    label: String,
     row: &'p PointRow,
     wall: Bounded,
-    /// Time of one checkpoint.
+    /// Time of one checkpoint, seconds.
     ckpt: Option<Bounded>,
-    /// What one checkpoint stores, bytes.
+    /// Time of a restart, seconds, if this point or the otherwise equal point with a restart check was restarted.
+    restart_s: Option<f64>,
+    /// Bytes that one checkpoint stores.
     stored: Option<Bounded>,
-    /// Of runs that were not made: what a node costs for a second.
+    /// For predicted points: cost of a node-second, US dollars.
     usd_per_node_s: Option<f64>,
     walls_s: Vec<f64>,
     overhead: Option<Bounded>,
     wall_without: Option<Bounded>,
 }
 
-impl<'p> Known<'p> {
-    /// A run that takes one checkpoint, of which models tell, beside what the program was measured to take `alone`.
+impl<'p> PointFacts<'p> {
+    /// Returns the facts about a point without measurements. Its time is the measured time of the program without checkpoints (`alone`) plus the
+    /// predicted time of one checkpoint.
     fn of_models(
+        label: String,
         row: &'p PointRow,
         alone: Bounded,
         said: &UnmeasuredPoint,
@@ -236,6 +254,7 @@ impl<'p> Known<'p> {
         let ckpt = predicted(said.latency_s, 1.0);
         let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { f64::INFINITY };
         Self {
+            label,
             row,
             wall: Bounded {
                 value: alone.value + ckpt.value,
@@ -243,6 +262,7 @@ impl<'p> Known<'p> {
                 high: alone.high + ckpt.high,
             },
             ckpt: Some(ckpt),
+            restart_s: None,
             stored: said.stored_mib.map(|mib| predicted(mib, MIB)),
             overhead: Some(Bounded {
                 value: ratio(ckpt.value, alone.value),
@@ -255,27 +275,70 @@ impl<'p> Known<'p> {
         }
     }
 
-    fn candidate(self, label: String, wishes: &Wishes) -> Candidate {
-        let checkpoints = !matches!(self.row.level(FactorId::Checkpointer), "none" | "");
+    /// Returns the program of the point.
+    pub(super) fn program(&self) -> String {
+        self.row.program()
+    }
+
+    /// Returns the levels that distinguish the point.
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Returns whether the point takes checkpoints.
+    pub(super) fn takes_checkpoints(&self) -> bool {
+        !matches!(self.row.level(FactorId::Checkpointer), "none" | "")
+    }
+
+    /// Returns the computing time of a run without checkpoints, seconds.
+    pub(super) fn work_s(&self) -> Option<f64> {
+        match self.takes_checkpoints() {
+            true => self.computes().map(|s| s.value),
+            false => Some(self.wall.value),
+        }
+    }
+
+    /// Returns the point.
+    pub(super) fn row(&self) -> &PointRow {
+        self.row
+    }
+
+    /// Returns whether restarts of the point were measured.
+    pub(super) fn was_restarted(&self) -> bool {
+        self.restart_s.is_some()
+    }
+
+    /// Returns the time of a checkpoint, seconds, if it was measured or is predicted.
+    pub(super) fn ckpt_s(&self) -> Option<f64> {
+        self.ckpt.map(|ckpt| ckpt.value)
+    }
+
+    /// Returns the candidate for a job with these constraints. `constraints.times` must be set.
+    pub(super) fn candidate(self, constraints: &Constraints) -> AdviceCandidate {
+        let checkpoints = self.takes_checkpoints();
         let mut check = Check::default();
         if self.walls_s.is_empty() {
             check
                 .remarks
-                .push("predicted: not measured yet; with one checkpoint".to_owned());
+                .push("predicted, not measured; with one checkpoint".to_owned());
         }
-        let job = self.job(checkpoints, wishes, &mut check);
-        let run_usd = self.run_usd(wishes);
-        // dollars are proportional to time
+        let job = self.job(checkpoints, constraints, &mut check);
+        let run_usd = self.run_usd(constraints);
+        // costs are proportional to time
         let per_second = run_usd.map(|usd| usd / self.wall.value);
-        let cost_usd = per_second.map(|usd| job.time_s.map(|s| s * usd));
+        let storage = constraints.storage_price.as_ref().filter(|_| checkpoints);
+        let cost_usd = per_second.map(|usd| match storage.zip(self.stored) {
+            Some((price, stored)) => with_storage(job.time_s, usd, stored, price),
+            None => job.time_s.map(|s| s * usd),
+        });
         let storage_bytes = if checkpoints {
             self.stored
         } else {
             Some(Bounded::exact(0.0))
         };
-        self.check(&mut check, checkpoints, &job, cost_usd, wishes);
-        Candidate {
-            label,
+        self.check(&mut check, checkpoints, &job, cost_usd, constraints);
+        AdviceCandidate {
+            label: self.label,
             checkpoints,
             runs: self.walls_s.len(),
             predicted: self.walls_s.is_empty(),
@@ -283,6 +346,7 @@ impl<'p> Known<'p> {
             cost_usd,
             storage_bytes,
             interval_s: job.interval_s,
+            checkpoints_taken: job.checkpoints_taken,
             overhead: job.overhead,
             kept: check.kept,
             remarks: check.remarks,
@@ -293,7 +357,7 @@ impl<'p> Known<'p> {
         }
     }
 
-    /// What the program computes in a run, without the checkpoints of the measured runs; `None` where that is not known.
+    /// Returns the computing time of a run without its checkpoints, seconds; `None` if unknown.
     fn computes(&self) -> Option<Bounded> {
         self.wall_without.or_else(|| {
             let ckpt = self.ckpt.filter(|ckpt| ckpt.value > 0.0)?;
@@ -305,60 +369,85 @@ impl<'p> Known<'p> {
         })
     }
 
-    /// The job, which computes `times` as long as a run. With failures: Daly's expectation at the interval that costs least; a job without
-    /// checkpoints starts anew after each failure. Without, it takes as many checkpoints as a run.
-    fn job(&self, checkpoints: bool, wishes: &Wishes, check: &mut Check) -> Job {
-        let plain = self.wall.map(|s| s * wishes.times);
+    /// Returns the time and checkpoints of a job that computes `times` as long as a run. If the constraints have a mean time between failures or an
+    /// interval, the time is the expected time with checkpoints at the given interval, or else at Daly's. Otherwise the job takes as many checkpoints
+    /// as a run. A job without checkpoints restarts from its beginning after each failure.
+    fn job(&self, checkpoints: bool, constraints: &Constraints, check: &mut Check) -> Job {
+        let plain = self.wall.map(|s| s * constraints.times);
         if !checkpoints {
-            let failing = |mtbf_s: f64| plain.map(|s| mtbf_s * (s / mtbf_s).exp_m1());
-            return Job::of(wishes.mtbf_s.map_or(plain, failing));
-        }
-        let Some(mtbf_s) = wishes.mtbf_s else {
-            return self.job_without_failures(wishes, check);
-        };
-        let at_interval = || {
-            let ckpt = self.ckpt.filter(|ckpt| ckpt.value > 0.0)?;
-            let computes = self.computes()?.map(|s| s * wishes.times);
-            let interval_s = daly_s(ckpt.value, mtbf_s).ok()?.min(computes.value);
-            let expected = |app: f64, ckpt: f64| {
-                if app.is_finite() && ckpt.is_finite() && app > 0.0 {
-                    expected_s(app, ckpt.max(f64::MIN_POSITIVE), interval_s, mtbf_s)
-                        .unwrap_or(f64::INFINITY)
-                } else if app > 0.0 {
-                    f64::INFINITY
-                } else {
-                    0.0
-                }
+            let restart_s = constraints.restart_s.unwrap_or(0.0);
+            let failing = |mtbf_s: f64| {
+                plain.map(|s| mtbf_s * (restart_s / mtbf_s).exp() * (s / mtbf_s).exp_m1())
             };
-            Some(Job {
-                time_s: Bounded {
-                    value: expected(computes.value, ckpt.value),
-                    low: expected(computes.low, ckpt.low),
-                    high: expected(computes.high, ckpt.high),
-                },
-                interval_s: Some(interval_s),
-                overhead: Some(ckpt.map(|ckpt_s| overhead(ckpt_s, interval_s))),
-            })
-        };
-        let Some(job) = at_interval() else {
-            check.broken(
-                "with failures it cannot be judged: no time of a checkpoint was measured"
-                    .to_owned(),
-            );
+            return Job::of(constraints.mtbf_s.map_or(plain, failing));
+        }
+        if constraints.mtbf_s.is_none() && constraints.every_s.is_none() {
+            return self.job_without_failures(constraints, check);
+        }
+        let Some(job) = self.job_at_interval(constraints) else {
+            check.broken("cannot be judged: no checkpoint time was measured".to_owned());
             return Job::of(plain);
         };
-        if let (Some(interval_s), Some(overhead)) = (job.interval_s, job.overhead) {
-            check.remarks.push(format!(
+        match (job.interval_s, job.overhead) {
+            (Some(_), Some(_)) if job.checkpoints_taken == Some(0.0) => check
+                .remarks
+                .push("ends before its first checkpoint".to_owned()),
+            (Some(interval_s), Some(overhead)) => check.remarks.push(format!(
                 "a checkpoint every {} adds {}",
                 duration(interval_s),
                 percent(overhead.value)
-            ));
+            )),
+            _ => {}
         }
         job
     }
 
-    fn job_without_failures(&self, wishes: &Wishes, check: &mut Check) -> Job {
-        let more = wishes.times - 1.0;
+    /// Returns the job with checkpoints at the given interval, or at Daly's. Returns `None` if the time of a checkpoint, or that of the program
+    /// without checkpoints, is unknown.
+    fn job_at_interval(&self, constraints: &Constraints) -> Option<Job> {
+        let ckpt = self.ckpt.filter(|ckpt| ckpt.value > 0.0)?;
+        let computes = self.computes()?.map(|s| s * constraints.times);
+        let interval_s = match (constraints.every_s, constraints.mtbf_s) {
+            (Some(every_s), _) => every_s,
+            (None, Some(mtbf_s)) => daly_s(ckpt.value, mtbf_s).ok()?,
+            (None, None) => return None,
+        }
+        .min(computes.value);
+        if interval_s <= 0.0 {
+            return None;
+        }
+        let expected = |app: f64, ckpt: f64| {
+            if app <= 0.0 {
+                return 0.0;
+            }
+            if !app.is_finite() || !ckpt.is_finite() {
+                return f64::INFINITY;
+            }
+            match constraints.mtbf_s {
+                Some(mtbf_s) => {
+                    let restart_s = constraints.restart_s.or(self.restart_s).unwrap_or(ckpt);
+                    let ckpt = ckpt.max(f64::MIN_POSITIVE);
+                    with_failures(app, ckpt, interval_s, mtbf_s, restart_s)
+                        .map_or(f64::INFINITY, |run| run.total_s)
+                }
+                None => app + checkpoints_in(app, interval_s) * ckpt,
+            }
+        };
+        let count = checkpoints_in(computes.value, interval_s);
+        Some(Job {
+            time_s: Bounded {
+                value: expected(computes.value, ckpt.value),
+                low: expected(computes.low, ckpt.low),
+                high: expected(computes.high, ckpt.high),
+            },
+            interval_s: Some(interval_s),
+            checkpoints_taken: Some(count),
+            overhead: Some(ckpt.map(|ckpt_s| count * ckpt_s / computes.value)),
+        })
+    }
+
+    fn job_without_failures(&self, constraints: &Constraints, check: &mut Check) -> Job {
+        let more = constraints.times - 1.0;
         if more == 0.0 {
             return Job {
                 overhead: self.overhead,
@@ -367,15 +456,15 @@ impl<'p> Known<'p> {
         }
         let Some(computes) = self.computes() else {
             check.remarks.push(
-                "the checkpoints of a run count as often as the run: what they take was not measured"
+                "the time of checkpoints was not measured: their number is assumed to grow with the job"
                     .to_owned(),
             );
-            return Job::of(self.wall.map(|s| s * wishes.times));
+            return Job::of(self.wall.map(|s| s * constraints.times));
         };
-        check
-            .remarks
-            .push("with the checkpoints of one run; --mtbf gives the interval".to_owned());
-        // a job that is shorter than a run is no run without a part of its time
+        check.remarks.push(
+            "with the checkpoints of one run; set an interval with --mtbf or --every".to_owned(),
+        );
+        // limit to zero: a job can be much shorter than a run
         let add = |wall: f64, computes: f64| (wall + more * computes).max(0.0);
         let (low, high) = if more > 0.0 {
             (computes.low, computes.high)
@@ -390,17 +479,20 @@ impl<'p> Known<'p> {
                 high: add(self.wall.high, high).max(value),
             },
             interval_s: None,
-            overhead: self.overhead.map(|o| o.map(|share| share / wishes.times)),
+            checkpoints_taken: None,
+            overhead: self
+                .overhead
+                .map(|o| o.map(|share| share / constraints.times)),
         }
     }
 
-    /// What one run costs.
-    fn run_usd(&self, wishes: &Wishes) -> Option<f64> {
+    /// Returns the cost of one run, US dollars.
+    fn run_usd(&self, constraints: &Constraints) -> Option<f64> {
         let measured = mean(&self.row.independent(names::COST_USD));
         measured.or_else(|| {
             let node_s = self.wall.value * f64::from(self.row.nodes);
-            match wishes.prices.get(self.row.level(FactorId::Site)) {
-                Some(price) => Some(node_s * price / 3600.0),
+            match constraints.prices.get(self.row.level(FactorId::Site)) {
+                Some(price) => Some(node_s * price.usd_per_hour / 3600.0),
                 None => self.usd_per_node_s.map(|usd| node_s * usd),
             }
         })
@@ -412,40 +504,48 @@ impl<'p> Known<'p> {
         checkpoints: bool,
         job: &Job,
         cost_usd: Option<Bounded>,
-        wishes: &Wishes,
+        constraints: &Constraints,
     ) {
         let (time_s, ckpt) = (job.time_s, self.ckpt);
-        if let Some(limit) = wishes.deadline_s {
-            let told = format!("ends after {}", duration(time_s.value));
-            check.limit(time_s, limit, &told, "the deadline");
+        if constraints.every_s.is_some() && !checkpoints {
+            check.broken("takes no checkpoint".to_owned());
         }
-        match (wishes.budget_usd, cost_usd) {
+        if let Some(limit) = constraints.deadline_s {
+            let is = format!("ends after {}", duration(time_s.value));
+            check.limit(time_s, limit, &is, "the deadline");
+        }
+        match (constraints.budget_usd, cost_usd) {
             (Some(limit), Some(cost)) => {
-                let told = format!("costs {}", dollars(cost.value));
-                check.limit(cost, limit, &told, "the budget");
+                let is = format!("costs {}", dollars(cost.value));
+                check.limit(cost, limit, &is, "the budget");
             }
-            (Some(_), None) => check.perhaps("its cost is unknown".to_owned()),
+            (Some(_), None) => check.perhaps(format!(
+                "its cost is unknown: give --price {}=USD",
+                self.row.level(FactorId::Site)
+            )),
             (None, _) => {}
         }
-        if let Some(limit) = wishes.overhead.filter(|_| checkpoints) {
+        if let Some(limit) = constraints.overhead.filter(|_| checkpoints) {
             match job.overhead {
                 Some(overhead) => {
-                    let told = format!("checkpoints add {}", percent(overhead.value));
-                    check.limit(overhead, limit, &told, "the overhead");
+                    let is = format!("checkpoints add {}", percent(overhead.value));
+                    check.limit(overhead, limit, &is, "the overhead limit");
                 }
-                None => check.perhaps("what its checkpoints add was not measured".to_owned()),
+                None => {
+                    check.perhaps("the overhead of its checkpoints was not measured".to_owned())
+                }
             }
         }
-        if let Some(limit) = wishes.notice_s {
+        if let Some(limit) = constraints.notice_s {
             match ckpt.filter(|_| checkpoints) {
                 Some(ckpt) => {
-                    let told = format!("a checkpoint takes {}", duration(ckpt.value));
-                    check.limit(ckpt, limit, &told, "the notice");
+                    let is = format!("a checkpoint takes {}", duration(ckpt.value));
+                    check.limit(ckpt, limit, &is, "the notice");
                 }
-                None => check.broken("it has no checkpoint to take at a notice".to_owned()),
+                None => check.broken("takes no checkpoint at a notice".to_owned()),
             }
         }
-        if let Some(limit) = wishes.walltime_s
+        if let Some(limit) = constraints.walltime_s
             && time_s.value > limit
         {
             match ckpt.filter(|ckpt| checkpoints && ckpt.value < limit) {
@@ -454,7 +554,7 @@ impl<'p> Known<'p> {
                     check.remarks.push(format!("{jobs} jobs of the walltime"));
                 }
                 None => check.broken(format!(
-                    "takes {}, longer than the walltime, without a checkpoint to go on from",
+                    "takes {}, longer than the walltime, without a checkpoint to continue from",
                     duration(time_s.value)
                 )),
             }
@@ -462,26 +562,38 @@ impl<'p> Known<'p> {
     }
 }
 
-/// A job, as time, cost and limits see it.
+/// Returns the cost of a job, US dollars: machines by time, and storage.
+fn with_storage(time_s: Bounded, usd_per_s: f64, stored: Bounded, price: &StoragePrice) -> Bounded {
+    let usd = |time_s: f64, stored: f64| time_s * usd_per_s + price.usd(stored, time_s);
+    Bounded {
+        value: usd(time_s.value, stored.value),
+        low: usd(time_s.low, stored.low),
+        high: usd(time_s.high, stored.high),
+    }
+}
+
+/// Time and checkpoints of a job.
 struct Job {
     time_s: Bounded,
     interval_s: Option<f64>,
-    /// Share by which its checkpoints lengthen it.
+    checkpoints_taken: Option<f64>,
+    /// Relative overhead of the job's checkpoints.
     overhead: Option<Bounded>,
 }
 
 impl Job {
-    /// One of which only the time is known.
+    /// Returns a job of which only the time is known.
     fn of(time_s: Bounded) -> Self {
         Self {
             time_s,
             interval_s: None,
+            checkpoints_taken: None,
             overhead: None,
         }
     }
 }
 
-/// A share in percent; a small one with more digits.
+/// Formats a share as a percentage. Small percentages have more digits.
 fn percent(share: f64) -> String {
     let pct = 100.0 * share;
     if pct.abs() < 0.995 {
@@ -491,37 +603,37 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// What a candidate keeps, as it is found.
+/// Result of checking a candidate, which is updated by each check.
 struct Check {
-    kept: Kept,
+    kept: Feasibility,
     remarks: Vec<String>,
 }
 
 impl Default for Check {
     fn default() -> Self {
         Self {
-            kept: Kept::Surely,
+            kept: Feasibility::Surely,
             remarks: Vec::new(),
         }
     }
 }
 
 impl Check {
-    fn limit(&mut self, value: Bounded, limit: f64, told: &str, what: &str) {
+    fn limit(&mut self, value: Bounded, limit: f64, is: &str, name: &str) {
         if value.value > limit {
-            self.broken(format!("{told}: more than {what}"));
+            self.broken(format!("{is}: exceeds {name}"));
         } else if value.high > limit {
-            self.perhaps(format!("{told}, {what} not surely kept"));
+            self.perhaps(format!("{is}: may exceed {name}"));
         }
     }
 
     fn broken(&mut self, remark: String) {
-        self.kept = Kept::Broken;
+        self.kept = Feasibility::Broken;
         self.remarks.push(remark);
     }
 
     fn perhaps(&mut self, remark: String) {
-        self.kept = self.kept.max(Kept::Perhaps);
+        self.kept = self.kept.max(Feasibility::Perhaps);
         self.remarks.push(remark);
     }
 }

@@ -1,9 +1,9 @@
 //! The advice for one program.
 
-use super::{candidate::Candidate, next::NextMeasurement};
+use super::{assumptions::Assumption, candidate::AdviceCandidate, next::NextMeasurement};
 use serde::Serialize;
 
-/// Version of the form in which advice is written to JSON.
+/// Version of the JSON format of advice.
 pub const SCHEMA: u32 = 1;
 
 /// Advice for one program.
@@ -11,12 +11,16 @@ pub const SCHEMA: u32 = 1;
 pub struct Advice {
     /// Application and class, as in `npb-bt.C`.
     pub program: String,
-    /// The advice in a sentence.
+    /// The advice, in a sentence.
     pub sentence: String,
-    /// What candidates are judged by, in order: `time_s`, `cost_usd`, `storage_bytes`.
+    /// Computing time of the job as a multiple of a measured run's.
+    pub times: f64,
+    /// Basis of the numbers: the options, prices with their sources, and assumptions.
+    pub assumptions: Vec<Assumption>,
+    /// Objectives by which candidates are compared, in order: `time_s`, `cost_usd`, `storage_bytes`.
     pub objectives: Vec<&'static str>,
-    /// All candidates: the front first, each group by time.
-    pub candidates: Vec<Candidate>,
-    /// What to measure to tell apart what is not; cheapest first.
+    /// All candidates: first those on the Pareto front, then the others, each group sorted by time.
+    pub candidates: Vec<AdviceCandidate>,
+    /// Measurements that would distinguish candidates that are indistinguishable now, cheapest first.
     pub next: Vec<NextMeasurement>,
 }

@@ -1,26 +1,32 @@
-//! Advice: which site, mapping and checkpoint setting to take for a program, by time, cost and storage, and what to measure next.
+//! Advice: the best sites, mappings and checkpoint settings for a program by time, cost and storage, and the measurements that would help most.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `candidate.rs` | what can be chosen, with its objectives |
-//! | `wishes.rs` | what the user asks for: deadline, budget, failures, walltime, notice |
-//! | `next.rs` | the measurements that would decide for the least money |
+//! | `candidate.rs` | candidates, with their objectives |
+//! | `constraints.rs` | the user's constraints: deadline, budget, failures, walltime, notice |
+//! | `assumptions.rs` | assumptions behind the numbers |
+//! | `measured.rs` | measured times and sizes of programs, for jobs that ran elsewhere |
+//! | `next.rs` | the cheapest measurements that would distinguish candidates |
 //! | `sentence.rs` | the advice in a sentence |
 //! | `for_program.rs` | the advice for one program |
-//! | `advise.rs` | advises upon sides |
-//! | `page.rs` | the same as a report, with a drawing |
+//! | `advise.rs` | computes the advice for sides |
+//! | `page.rs` | the advice as a report, with a plot |
 
 mod advise;
+mod assumptions;
 mod candidate;
+mod constraints;
 mod for_program;
+mod measured;
 mod next;
 mod page;
 mod sentence;
-mod wishes;
 
 pub use advise::advise;
-pub use candidate::{Candidate, Kept};
+pub use assumptions::Assumption;
+pub use candidate::{AdviceCandidate, Feasibility};
+pub use constraints::{Constraints, NodePrice, StoragePrice};
 pub use for_program::{Advice, SCHEMA};
+pub use measured::{MeasuredTimes, measured_times};
 pub use next::NextMeasurement;
 pub use page::advice_report;
-pub use wishes::Wishes;

@@ -1,39 +1,40 @@
-//! The measurements that would decide between candidates that are not told apart, for the least money.
+//! The cheapest measurements that would distinguish candidates which are indistinguishable now.
 
-use super::candidate::Candidate;
+use super::candidate::AdviceCandidate;
 use cvc_model::{
-    pareto::Standing,
+    pareto::ParetoRank,
     stats::{Verdict, compare},
 };
 use serde::Serialize;
 
-/// Most measurements that are told.
-const MOST: usize = 3;
+/// Maximum number of measurements listed.
+const MAX_LISTED: usize = 3;
 
-/// More repeats of two candidates.
+/// Further repeats of two candidates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NextMeasurement {
     /// The candidates.
     pub between: [String; 2],
-    /// More repeats of each.
+    /// Number of further repeats of each candidate.
     pub repeats: usize,
-    /// What they take, all together, seconds.
+    /// Total time of all these repeats, seconds.
     pub time_s: f64,
-    /// What they cost, US dollars; `None` without a price.
+    /// Total cost of all these repeats, US dollars; `None` without a price.
     pub cost_usd: Option<f64>,
 }
 
-/// For each candidate that is not told apart: the repeats that would tell it from the candidate of the front that is nearest in time.
-pub(super) fn next(candidates: &[Candidate]) -> Vec<NextMeasurement> {
+/// Returns, for each indistinguishable candidate, the repeats that would distinguish it from the candidate on the Pareto front that is nearest in
+/// time.
+pub(super) fn next(candidates: &[AdviceCandidate]) -> Vec<NextMeasurement> {
     let of = |standing| {
         candidates
             .iter()
             .filter(move |c| c.standing == Some(standing))
     };
-    let mut found: Vec<NextMeasurement> = of(Standing::NotToldApart)
+    let mut found: Vec<NextMeasurement> = of(ParetoRank::Indistinguishable)
         .filter_map(|near| {
-            let apart = |c: &&Candidate| (c.time_s.value - near.time_s.value).abs();
-            let best = of(Standing::Front).min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
+            let distance = |c: &&AdviceCandidate| (c.time_s.value - near.time_s.value).abs();
+            let best = of(ParetoRank::Front).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
             let repeats = more_repeats(&near.walls_s, &best.walls_s)?;
             Some(NextMeasurement {
                 between: [best.label.clone(), near.label.clone()],
@@ -52,18 +53,19 @@ pub(super) fn next(candidates: &[Candidate]) -> Vec<NextMeasurement> {
             .total_cmp(&usd(b))
             .then(a.time_s.total_cmp(&b.time_s))
     });
-    found.truncate(MOST);
+    found.truncate(MAX_LISTED);
     found
 }
 
-/// How many more repeats of each would show which is faster; of single runs, one more shows at least how they scatter.
+/// Returns the number of further repeats of each candidate that would show which is faster. If a candidate has fewer than two runs, returns the
+/// number that gives it two, which show the scatter. Returns `None` if the times differ already, or are the same.
 fn more_repeats(a: &[f64], b: &[f64]) -> Option<usize> {
     if a.len().min(b.len()) < 2 {
         return Some(2 - a.len().min(b.len()));
     }
     match Verdict::of(&compare(a, b)?, 0.0) {
         Verdict::CannotTell { more_repeats } => more_repeats,
-        // they differ in time, and something else is not told apart: cost or storage scatter with it
+        // the times differ, so the candidates are indistinguishable in cost or storage, which scatter too
         Verdict::Same | Verdict::Larger | Verdict::Smaller => None,
     }
 }

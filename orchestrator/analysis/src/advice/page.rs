@@ -2,21 +2,22 @@
 
 use super::for_program::Advice;
 use cvc_index::error::AnalysisError;
-use cvc_model::pareto::{Bounded, Standing};
+use cvc_model::pareto::{Bounded, ParetoRank};
 use cvc_show::{
     Block, Cell, Column, Document, DocumentKind, Plot, SCHEMA, Section, Table,
-    plot::{self, Spot, Whisker},
+    plot::{self, PlotSpot, Whisker},
     slug,
 };
 use std::cmp::Reverse;
 
-/// Most marks of the front and of those not told apart that all have a name; of more, only the front has names.
-const MOST_NAMES: usize = 8;
+/// Maximum number of candidates that have a name in the plot: candidates on the Pareto front, and candidates indistinguishable from it. If there are
+/// more, only the candidates on the front have names.
+const MAX_NAMES: usize = 8;
 
-/// The advice for several programs as a report.
+/// Builds a report of the advice for several programs.
 ///
 /// # Errors
-/// When a drawing fails.
+/// A plot cannot be drawn.
 pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Document, AnalysisError> {
     Ok(Document {
         schema: SCHEMA,
@@ -32,27 +33,34 @@ pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Document, Analysi
 }
 
 fn sections(advice: &[Advice]) -> Result<Vec<Section>, AnalysisError> {
-    let mut found = Section {
+    let mut section = Section {
         id: "advice",
         title: "Advice".to_owned(),
         blocks: Vec::new(),
     };
     for one in advice {
-        found.blocks.push(Block::Text {
+        section.blocks.push(Block::Text {
             text: one.sentence.clone(),
         });
     }
     for one in advice {
-        found.blocks.push(Block::Table(candidates(one)));
+        section.blocks.push(Block::Pairs {
+            pairs: one
+                .assumptions
+                .iter()
+                .map(|a| (a.name.clone(), a.value.clone()))
+                .collect(),
+        });
+        section.blocks.push(Block::Table(candidates(one)));
         if let Some(plot) = drawing(one)? {
-            found.blocks.push(Block::Plot(plot));
+            section.blocks.push(Block::Plot(plot));
         }
         let next = next(one);
         if !next.rows.is_empty() {
-            found.blocks.push(Block::Table(next));
+            section.blocks.push(Block::Table(next));
         }
     }
-    Ok(vec![found])
+    Ok(vec![section])
 }
 
 fn candidates(advice: &Advice) -> Table {
@@ -70,13 +78,14 @@ fn candidates(advice: &Advice) -> Table {
     columns.extend(of("time", "time", "s"));
     columns.extend(of("cost", "cost", "USD"));
     columns.push(Column::of("storage", "stored by a checkpoint", "bytes"));
+    columns.push(Column::of("interval", "interval", "s"));
     columns.push(Column::plain("runs", "runs"));
     columns.push(Column::plain("remarks", "remarks"));
     let mut table = Table::new(
         &format!("candidates_{}", slug(&advice.program)),
         &format!("Candidates for {}", advice.program),
-        "Front: no other candidate is as good in all of these and better in one. Not told apart: another is by its means, but the 95 % \
-         intervals do not show it. Dominated: another surely is.",
+        "Pareto front: no other candidate is as good in all objectives and better in one. Indistinguishable: another is by its means, but the 95 % \
+         intervals overlap. Dominated: another is, even at the worst ends of the intervals. Infeasible: it violates a constraint.",
         columns,
     );
     table.rows = advice
@@ -91,10 +100,11 @@ fn candidates(advice: &Advice) -> Table {
                     Cell::number(value.and_then(|v| finite(v.high))),
                 ]
             };
-            let mut row = vec![Cell::text(&c.label), Cell::text(c.place())];
+            let mut row = vec![Cell::text(&c.label), Cell::text(c.standing())];
             row.extend(numbers(Some(c.time_s)));
             row.extend(numbers(c.cost_usd));
             row.push(Cell::number(c.storage_bytes.map(|v| v.value)));
+            row.push(Cell::number(c.interval_s));
             row.push(Cell::count(c.runs));
             row.push(Cell::text(c.remarks.join("; ")));
             row
@@ -103,12 +113,12 @@ fn candidates(advice: &Advice) -> Table {
     table
 }
 
-/// Time against cost; `None` if not all candidates have a cost.
+/// Draws time against cost; returns `None` if a candidate has no cost.
 fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
     if !advice.objectives.contains(&"cost_usd") {
         return Ok(None);
     }
-    // an interval that nobody knows is not drawn
+    // an unknown (infinite) interval is not drawn
     let whisker = |b: Bounded| -> Whisker {
         if b.high.is_finite() {
             (b.value, b.low, b.high)
@@ -116,24 +126,25 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
             (b.value, b.value, b.value)
         }
     };
-    let series = ["front", "not told apart", "dominated"].map(str::to_owned);
-    let count = |standing| {
-        let standings = advice.candidates.iter().filter_map(|c| c.standing);
-        standings.filter(|s| *s == standing).count()
+    let series = ["Pareto front", "indistinguishable", "dominated"].map(str::to_owned);
+    let count = |rank| {
+        let ranks = advice.candidates.iter().filter_map(|c| c.standing);
+        ranks.filter(|r| *r == rank).count()
     };
-    let untold_are_named = count(Standing::Front) + count(Standing::NotToldApart) <= MOST_NAMES;
-    let mut spots: Vec<Spot> = advice
+    let indistinguishable_are_named =
+        count(ParetoRank::Front) + count(ParetoRank::Indistinguishable) <= MAX_NAMES;
+    let mut spots: Vec<PlotSpot> = advice
         .candidates
         .iter()
         .filter_map(|c| {
             let series = match c.standing? {
-                Standing::Front => 0,
-                Standing::NotToldApart => 1,
-                Standing::Dominated => 2,
+                ParetoRank::Front => 0,
+                ParetoRank::Indistinguishable => 1,
+                ParetoRank::Dominated => 2,
             };
-            Some(Spot {
+            Some(PlotSpot {
                 series,
-                name: if series == 0 || series == 1 && untold_are_named {
+                name: if series == 0 || series == 1 && indistinguishable_are_named {
                     c.label.clone()
                 } else {
                     String::new()
@@ -142,7 +153,7 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
             })
         })
         .collect();
-    // the front is drawn last, so that nothing hides it
+    // draw the front last, so that no other mark hides it
     spots.sort_by_key(|spot| Reverse(spot.series));
     let id = format!("front-{}", slug(&advice.program));
     let drawing = plot::scatter(
@@ -158,10 +169,10 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
         id,
         title: format!("Time against cost of {}", advice.program),
         caption: format!(
-            "Each candidate by its time and its cost, with 95 % intervals; lower and further left is better. Named are those of the front{}; the \
-             table has all.",
-            if untold_are_named && count(Standing::NotToldApart) > 0 {
-                " and those not told apart from it"
+            "Each candidate by its time and its cost, with 95 % intervals; lower and further left is better. Names are shown for the Pareto front{}; \
+             the table has all.",
+            if indistinguishable_are_named && count(ParetoRank::Indistinguishable) > 0 {
+                " and for candidates indistinguishable from it"
             } else {
                 ""
             }
@@ -172,12 +183,12 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
 fn next(advice: &Advice) -> Table {
     let mut table = Table::new(
         &format!("next_{}", slug(&advice.program)),
-        "What to measure next",
-        "More repeats of two candidates that would decide which is faster, four times in five.",
+        "Next measurements",
+        "Further repeats of two candidates that show which is faster with a probability of 80 %.",
         vec![
             Column::plain("between", "between"),
             Column::plain("and", "and"),
-            Column::plain("repeats", "more repeats of each"),
+            Column::plain("repeats", "further repeats of each"),
             Column::of("time", "time", "s"),
             Column::of("cost", "cost", "USD"),
         ],

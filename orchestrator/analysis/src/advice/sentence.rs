@@ -1,22 +1,22 @@
 //! The advice in a sentence.
 
-use super::candidate::{Candidate, Kept};
+use super::candidate::{AdviceCandidate, Feasibility};
 use cvc_core::units::{counted, dollars, duration};
-use cvc_model::pareto::Standing;
+use cvc_model::pareto::ParetoRank;
 
-/// Says which candidate to take. Without a single best one: the fastest and the cheapest.
-pub(super) fn sentence(program: &str, candidates: &[Candidate]) -> String {
-    let front: Vec<&Candidate> = candidates
+/// Returns a sentence that names the best candidate or, if no single candidate is best, the fastest and the cheapest one.
+pub(super) fn sentence(program: &str, candidates: &[AdviceCandidate]) -> String {
+    let front: Vec<&AdviceCandidate> = candidates
         .iter()
-        .filter(|c| c.standing == Some(Standing::Front))
+        .filter(|c| c.standing == Some(ParetoRank::Front))
         .collect();
     let near = candidates
         .iter()
-        .filter(|c| c.standing == Some(Standing::NotToldApart))
+        .filter(|c| c.standing == Some(ParetoRank::Indistinguishable))
         .count();
     let Some(fastest) = front.first() else {
         return format!(
-            "{program}: none of {} keeps what is asked for.",
+            "{program}: none of {} satisfies the constraints.",
             counted(candidates.len(), "candidate")
         );
     };
@@ -24,57 +24,56 @@ pub(super) fn sentence(program: &str, candidates: &[Candidate]) -> String {
         .iter()
         .filter(|c| c.cost_usd.is_some())
         .min_by(|a, b| {
-            let usd = |c: &Candidate| c.cost_usd.map_or(f64::INFINITY, |cost| cost.value);
+            let usd = |c: &AdviceCandidate| c.cost_usd.map_or(f64::INFINITY, |cost| cost.value);
             usd(a).total_cmp(&usd(b))
         });
-    let told = match cheapest {
+    let best = match cheapest {
         Some(cheapest) if cheapest.label != fastest.label => format!(
             "{program}: fastest is {}; cheapest is {}",
-            told(fastest),
-            told(cheapest)
+            describe(fastest),
+            describe(cheapest)
         ),
-        Some(_) | None => format!("{program}: take {}", told(fastest)),
+        Some(_) | None => format!("{program}: take {}", describe(fastest)),
     };
     let more = front.len().saturating_sub(match cheapest {
         Some(cheapest) if cheapest.label != fastest.label => 2,
         Some(_) | None => 1,
     });
-    let between = match more {
+    let more = match more {
         0 => String::new(),
-        _ => format!("; {more} more between time, cost and storage"),
+        _ => format!("; {more} more on the Pareto front"),
     };
     let near = match near {
         0 => String::new(),
-        _ => format!("; {} not told apart from these", counted(near, "candidate")),
+        _ => format!(
+            "; {} indistinguishable from these",
+            counted(near, "candidate")
+        ),
     };
-    let broken = candidates.iter().filter(|c| c.kept == Kept::Broken).count();
+    let broken = candidates
+        .iter()
+        .filter(|c| c.kept == Feasibility::Broken)
+        .count();
     let broken = match broken {
         0 => String::new(),
-        _ => format!("; {} not keep what is asked for", does(broken)),
+        1 => "; 1 violates a constraint".to_owned(),
+        _ => format!("; {broken} violate a constraint"),
     };
-    format!("{told}{between}{near}{broken}.")
+    format!("{best}{more}{near}{broken}.")
 }
 
-fn does(count: usize) -> String {
-    if count == 1 {
-        "1 does".to_owned()
-    } else {
-        format!("{count} do")
-    }
-}
-
-/// A candidate with its time, its cost and how sure it keeps what is asked for.
-fn told(candidate: &Candidate) -> String {
+/// Describes a candidate: its time, its cost, and whether it certainly satisfies the constraints.
+fn describe(candidate: &AdviceCandidate) -> String {
     let cost = candidate
         .cost_usd
         .map_or_else(String::new, |cost| format!(", {}", dollars(cost.value)));
-    let unsure = if candidate.kept == Kept::Perhaps {
-        ", not surely within what is asked for"
+    let unsure = if candidate.kept == Feasibility::Perhaps {
+        ", may violate a constraint"
     } else {
         ""
     };
     let predicted = if candidate.predicted {
-        ", predicted: nobody has measured it"
+        ", predicted, not measured"
     } else {
         ""
     };

@@ -1,11 +1,11 @@
-//! What somebody asks who compares a cluster with a cloud, answered in sentences: is it slower, does it scatter more, are images larger and
-//! where, what do checkpoints add, and which mapping is best.
+//! Answers for a reader who compares a cluster with a cloud: which side is slower, which scatters more, which has larger images and in which zones;
+//! the overhead of checkpoints; and the best mapping.
 
 use super::{
     over_points::QuantityOverPoints,
     row::{ComparedRow, SideValue},
     side::Side,
-    side_comparison::SideComparison,
+    side_comparison::{SideComparison, SideScaling},
 };
 use crate::results::{quantity, rows::PointRow};
 use cvc_core::point::FactorId;
@@ -17,28 +17,32 @@ use cvc_model::stats::{adjust, compare, mean, quantile};
 use cvc_show::format::Style;
 use indexmap::IndexMap;
 
-/// Most points that are named as not told apart from the best.
-const MOST_TIES: usize = 4;
+/// Maximum number of points listed as indistinguishable from the best.
+const MAX_TIES: usize = 4;
 
-/// Answers the questions for which there are numbers.
+/// Maximum number of scaling curves of a side described in sentences.
+const MAX_CURVES: usize = 2;
+
+/// Returns the answers for which there are measurements.
 pub(super) fn answers(first: &Side, second: &Side, comparison: &SideComparison) -> Vec<String> {
     if comparison.pairs == 0 {
         return vec![format!(
-            "No point of {} has an equal one in {}: nothing is compared.",
+            "No point of {} equals a point of {}, so there is no comparison.",
             first.name(),
             second.name()
         )];
     }
-    let mut told = Vec::new();
-    told.extend(time(comparison));
-    told.extend(scatter(comparison));
-    told.extend(overhead(comparison));
-    told.extend(images(comparison));
-    told.extend(structure(comparison));
+    let mut answers = Vec::new();
+    answers.extend(time(comparison));
+    answers.extend(scatter(comparison));
+    answers.extend(overhead(comparison));
+    answers.extend(images(comparison));
+    answers.extend(structure(comparison));
+    answers.extend(scaling(comparison));
     for side in [first, second] {
-        told.extend(best(side));
+        answers.extend(best(side));
     }
-    told
+    answers
 }
 
 fn over<'c>(comparison: &'c SideComparison, name: &str) -> Option<&'c QuantityOverPoints> {
@@ -55,7 +59,19 @@ fn rows<'c>(
         .filter(move |row| row.quantity == name)
 }
 
-/// How much slower the second side is.
+/// Describes the number of processes beyond which adding more does not pay, for each side that has scaling curves with checkpoints.
+fn scaling(comparison: &SideComparison) -> Vec<String> {
+    let of_side = |side: &SideScaling| {
+        let curves = side.curves.iter().filter(|c| c.checkpoints != "none");
+        let sentences = curves
+            .take(MAX_CURVES)
+            .map(|curve| format!("{}: {}", side.side, curve.sentence()));
+        sentences.collect::<Vec<_>>()
+    };
+    comparison.scaling.iter().flat_map(of_side).collect()
+}
+
+/// Describes the ratio of the second side's wall times to the first side's.
 fn time(comparison: &SideComparison) -> Option<String> {
     let wall = over(comparison, names::WALL_S)?;
     let (least, most) = wall.change_pct?;
@@ -75,11 +91,11 @@ fn time(comparison: &SideComparison) -> Option<String> {
         } else {
             "one point".to_owned()
         },
-        wall.words()
+        wall.describe()
     ))
 }
 
-/// How much more variable it is.
+/// Describes how much more the second side scatters.
 fn scatter(comparison: &SideComparison) -> Option<String> {
     let mut of: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
     for row in rows(comparison, names::WALL_S) {
@@ -106,7 +122,7 @@ fn scatter(comparison: &SideComparison) -> Option<String> {
     ))
 }
 
-/// What checkpoints add to the time on each side.
+/// Describes the overhead of checkpoints on each side.
 fn overhead(comparison: &SideComparison) -> Option<String> {
     let of = |value: fn(&ComparedRow) -> &SideValue| {
         let added: Vec<f64> = rows(comparison, names::WALL_WITH_OVER_WITHOUT)
@@ -122,16 +138,16 @@ fn overhead(comparison: &SideComparison) -> Option<String> {
         of(|row| &row.second)?,
         comparison.second,
         counted(over.pairs, "point"),
-        over.words()
+        over.describe()
     ))
 }
 
-/// Whether images are larger on the second side, and in which zones.
+/// Describes whether images are larger on the second side, and in which zones.
 fn images(comparison: &SideComparison) -> Option<String> {
     let (name, what) = [
         ("image_bytes_per_rank", "Image of a rank"),
         ("ckpt_bytes_rank", "Images of all ranks"),
-        (names::CKPT_STORED_BYTES, "What a checkpoint stores"),
+        (names::CKPT_STORED_BYTES, "Stored size of a checkpoint"),
     ]
     .into_iter()
     .find(|(name, _)| over(comparison, name).is_some())?;
@@ -175,18 +191,18 @@ fn images(comparison: &SideComparison) -> Option<String> {
         "{what}: {difference:+.2} MiB{share} in {} against {}, {}{of}{others}.",
         comparison.second,
         comparison.first,
-        size.words()
+        size.describe()
     ))
 }
 
-/// Whether images are made of the same zones.
+/// Describes whether images have the same zones and parts on both sides.
 fn structure(comparison: &SideComparison) -> Option<String> {
     let unequal: Vec<&ComparedRow> = rows(comparison, names::ZONE_STRUCTURE)
         .filter(|row| row.outcome.differs())
         .collect();
     let first = unequal.first()?;
     Some(format!(
-        "The images are not made of the same parts at {}: {}.",
+        "Images differ in their zones or parts at {}: {}.",
         if unequal.len() == 1 {
             first.at.clone()
         } else {
@@ -196,7 +212,7 @@ fn structure(comparison: &SideComparison) -> Option<String> {
     ))
 }
 
-/// Which points of a side are the fastest, for each application without and with checkpoints.
+/// Lists the fastest points of a side, for each application without and with checkpoints.
 fn best(side: &Side) -> Vec<String> {
     let data = side.data();
     let varying: Vec<&str> = data
@@ -224,11 +240,11 @@ fn best(side: &Side) -> Vec<String> {
             let wall = mean(&side.point(fastest).independent(names::WALL_S))?;
             let ties = match ties.len() {
                 0 => String::new(),
-                n if n <= MOST_TIES => format!(
-                    "; not told apart: {}",
+                n if n <= MAX_TIES => format!(
+                    "; indistinguishable: {}",
                     ties.into_iter().map(label).collect::<Vec<_>>().join("; ")
                 ),
-                n => format!("; {n} others are not told apart"),
+                n => format!("; {n} others are indistinguishable"),
             };
             Some(format!(
                 "Fastest of {} points of {app} in {}, {} checkpoints: {} ({} s){ties}.",
@@ -242,7 +258,7 @@ fn best(side: &Side) -> Vec<String> {
         .collect()
 }
 
-/// The point with the least mean wall time, and those whose difference from it is not shown.
+/// Returns the point with the smallest mean wall time, and the points indistinguishable from it.
 fn fastest(side: &Side, points: &[usize]) -> Option<(usize, Vec<usize>)> {
     let values = |point: usize| PointRow::independent(side.point(point), names::WALL_S);
     let fastest = points.iter().copied().min_by(|a, b| {

@@ -4,14 +4,15 @@ use super::{
     answers, environment, matching, over_points, quantities,
     row::ComparedRow,
     side::Side,
-    side_comparison::{SCHEMA, SideComparison},
+    side_comparison::{SCHEMA, SideComparison, SideScaling},
 };
+use crate::results::scaling::curves;
 use cvc_model::stats::adjust;
 
 /// Compares the second side with the first.
 ///
-/// `margin` is the largest relative difference that does not matter. Of all quantities that are called different or the same, 5 % are false on
-/// average, and the intervals are adjusted as these verdicts are (see [`adjust`]).
+/// `margin` is the relative difference up to which values count as the same. The intervals are adjusted (see [`adjust`]) such that on average 5 % of
+/// the verdicts "different" and "the same" are false.
 pub fn compare_sides(first: &Side, second: &Side, margin: f64) -> SideComparison {
     let matching = matching::matching(first, second);
     let mut compared = quantities::compared(first, second, &matching.pairs);
@@ -39,6 +40,10 @@ pub fn compare_sides(first: &Side, second: &Side, margin: f64) -> SideComparison
         unmatched: matching.unmatched,
         quantities,
         rows,
+        scaling: [first, second].map(|side| SideScaling {
+            side: side.name().to_owned(),
+            curves: curves(side.data(), side.points()),
+        }),
     };
     comparison.answers = answers::answers(first, second, &comparison);
     comparison

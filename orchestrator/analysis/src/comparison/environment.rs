@@ -1,14 +1,14 @@
-//! What differs around the programs: software, machines, settings.
+//! Differences in the programs' environment: software, machines, settings.
 
 use super::{matching::Matching, side::Side};
 use crate::results::quantity;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Most values of a fact that are told; a fact with more is one of single runs (a path, a port, a start).
-const MOST_VALUES: usize = 4;
+/// Maximum number of values for which a fact is shown; a fact with more values describes single runs (a path, a port, a start time).
+const MAX_VALUES: usize = 4;
 
-/// Facts that come first, because they explain most.
+/// Facts listed first, because they explain most differences.
 const FIRST: [&str; 10] = [
     "workload",
     "cvc",
@@ -22,27 +22,27 @@ const FIRST: [&str; 10] = [
     "node.os",
 ];
 
-/// Facts that are different on every machine and explain nothing.
+/// Facts that differ between any two machines and explain nothing.
 const NAMES: [&str; 4] = ["nodes", "node.host", "node.boot_id", "node.boot"];
 
-/// Facts about what the name of a program stands for: they say nothing where only one side has the program, or recorded them.
+/// Prefix of facts about a program. Such facts are compared only if both sides ran the program and recorded facts about it.
 const WORKLOAD: &str = "workload.";
 
-/// What a side says where no run recorded a fact.
+/// Text for a side whose runs did not record a fact.
 const UNKNOWN: &str = "not recorded";
 
-/// Something that is not the same on both sides.
+/// A difference between the sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EnvironmentDifference {
-    /// What: a fact of the runs, or a factor with one level on each side.
+    /// Name of the fact, or of a factor that has one level on each side.
     pub what: String,
-    /// On the first side; several values if its runs differ.
+    /// Values on the first side; several if the side's runs differ.
     pub first: Vec<String>,
-    /// On the second side.
+    /// Values on the second side.
     pub second: Vec<String>,
 }
 
-/// Factors that have one level on each side.
+/// Returns the factors that have one level on each side.
 pub(super) fn from_factors(matching: &Matching) -> Vec<EnvironmentDifference> {
     matching
         .constants
@@ -55,7 +55,7 @@ pub(super) fn from_factors(matching: &Matching) -> Vec<EnvironmentDifference> {
         .collect()
 }
 
-/// Facts of counted runs whose values are not the same.
+/// Returns the facts of counted runs whose values differ.
 pub(super) fn from_facts(first: &Side, second: &Side) -> Vec<EnvironmentDifference> {
     let (a, b) = (facts(first), facts(second));
     let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
@@ -75,7 +75,7 @@ pub(super) fn from_facts(first: &Side, second: &Side) -> Vec<EnvironmentDifferen
             second: values(&b, key),
         })
         .filter(|d| d.first != d.second)
-        .filter(|d| d.first.len().max(d.second.len()) <= MOST_VALUES)
+        .filter(|d| d.first.len().max(d.second.len()) <= MAX_VALUES)
         .collect();
     let place = |what: &str| {
         FIRST
@@ -90,13 +90,13 @@ pub(super) fn from_facts(first: &Side, second: &Side) -> Vec<EnvironmentDifferen
     found
 }
 
-/// Whether a side recorded what the name of a program stands for, of which a fact is a part: arguments are always recorded.
+/// Returns whether a side recorded facts about the program to which a fact belongs. Arguments are always recorded.
 fn has_program(side: &BTreeMap<String, BTreeSet<String>>, fact: &str) -> bool {
     fact.rsplit_once('.')
         .is_some_and(|(program, _)| side.contains_key(&format!("{program}.args")))
 }
 
-/// The facts of the counted runs of a side, with their values.
+/// Returns the facts of a side's counted runs, with their values.
 fn facts(side: &Side) -> BTreeMap<String, BTreeSet<String>> {
     let points: HashSet<usize> = side.points().iter().copied().collect();
     let runs = &side.data().runs;

@@ -1,4 +1,4 @@
-//! Which points of two sides are equal.
+//! Pairs the equal points of two sides.
 
 use super::side::Side;
 use crate::results::quantity;
@@ -6,17 +6,17 @@ use cvc_core::point::FactorId;
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
-/// The factor that the sides may differ in without being told so.
+/// The factor in which equal points may differ.
 const SITE: &str = "site";
 
-/// A point that has no equal one on the other side.
+/// A point without an equal point on the other side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unmatched {
-    /// Name of its side.
+    /// Name of the point's side.
     pub side: String,
     /// The point: levels of the factors that vary.
     pub point: String,
-    /// Why it is not compared.
+    /// Reason why the point is not compared.
     pub why: String,
 }
 
@@ -28,21 +28,22 @@ pub(crate) struct EqualPoints {
     pub label: String,
 }
 
-/// A factor with one level on each side, and not the same: part of the environment, not of the points.
+/// A factor that has one level on the first side and a different one on the second side. It counts as a difference in the environment, not between
+/// points.
 pub(crate) struct ConstantDifference {
     pub factor: String,
     pub levels: [String; 2],
 }
 
-/// The points of two sides, put together.
+/// The points of two sides, in pairs of equal ones.
 pub(crate) struct Matching {
     pub pairs: Vec<EqualPoints>,
     pub constants: Vec<ConstantDifference>,
     pub unmatched: Vec<Unmatched>,
 }
 
-/// Puts the points of two sides together that are equal in all factors but the site. A factor that has one level on each side, and not the
-/// same, is a difference of the environment and does not keep points apart.
+/// Pairs the points of two sides that are equal in all factors except the site. A factor that has one level on each side, but different ones, is a
+/// difference in the environment and does not prevent a pair.
 pub(crate) fn matching(first: &Side, second: &Side) -> Matching {
     let factors: IndexSet<&str> = [first, second]
         .into_iter()
@@ -56,7 +57,7 @@ pub(crate) fn matching(first: &Side, second: &Side) -> Matching {
             .map(|point| level_of(side, *point, factor))
             .collect()
     };
-    let (mut constants, mut telling, mut varying) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut constants, mut distinctive, mut varying) = (Vec::new(), Vec::new(), Vec::new());
     for factor in factors {
         let [a, b] = [first, second].map(|side| levels(side, factor));
         if a.len() == 1 && b.len() == 1 && a != b {
@@ -69,16 +70,16 @@ pub(crate) fn matching(first: &Side, second: &Side) -> Matching {
         if a.union(&b).count() > 1 {
             varying.push(factor);
         }
-        telling.push(factor);
+        distinctive.push(factor);
     }
-    // how many processes there are follows from the mapping
+    // omit the number of processes, which follows from the mapping
     if varying.contains(&"mapping") {
         varying.retain(|factor| *factor != "processes");
     }
     let keyed = |side: &Side| -> IndexMap<Vec<String>, Vec<usize>> {
         let mut keyed: IndexMap<Vec<String>, Vec<usize>> = IndexMap::new();
         for point in side.points() {
-            let key = telling
+            let key = distinctive
                 .iter()
                 .map(|factor| level_of(side, *point, factor))
                 .collect();
@@ -120,7 +121,7 @@ pub(crate) fn matching(first: &Side, second: &Side) -> Matching {
                 label: label(first, *a),
             }),
             (_, Some(others)) => {
-                let why = "several points of a side are equal but for their site: name one site of each side";
+                let why = "several points of a side differ only in their site: name one site for each side";
                 leave(first, points, why);
                 leave(second, others, why);
             }
@@ -143,7 +144,7 @@ pub(crate) fn matching(first: &Side, second: &Side) -> Matching {
     found
 }
 
-/// The level of a factor; a dash if the point says nothing of it.
+/// Returns the level of a factor; a dash if the factor does not apply to the point.
 fn level_of(side: &Side, point: usize, factor: &str) -> String {
     match side.point(point).factor(factor) {
         "" => "-".to_owned(),

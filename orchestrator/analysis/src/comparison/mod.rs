@@ -1,18 +1,18 @@
-//! Comparison of two sides: sites of one campaign, or campaigns. Points that are equal in all factors are compared quantity by quantity, and
-//! each comparison ends in a verdict; what must be equal is compared as equality.
+//! Comparison of two sides: sites of one campaign, or campaigns. Points that are equal in all factors are compared quantity by quantity, each with a
+//! verdict. Values that must be equal are tested for equality.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
 //! | `side.rs` | one side: the results of a campaign, or of one of its sites |
-//! | `matching.rs` | which points of the sides are equal |
-//! | `environment.rs` | what differs around the programs |
-//! | `quantities.rs` | what is compared, and how |
+//! | `matching.rs` | pairs of equal points of both sides |
+//! | `environment.rs` | differences in the environment of the programs |
+//! | `quantities.rs` | the quantities, and how each is compared |
 //! | `row.rs` | one quantity of one pair of points, with its verdict |
 //! | `over_points.rs` | a quantity over all points |
-//! | `answers.rs` | the questions of who compares a cluster with a cloud, answered in sentences |
-//! | `side_comparison.rs` | what a comparison found |
+//! | `answers.rs` | answers about a cluster and a cloud, in sentences |
+//! | `side_comparison.rs` | the results of a comparison |
 //! | `compare.rs` | compares two sides |
-//! | `page.rs` | the same as a report |
+//! | `page.rs` | the comparison as a report |
 
 mod answers;
 mod compare;
@@ -32,4 +32,4 @@ pub use over_points::QuantityOverPoints;
 pub use page::comparison_report;
 pub use row::{ComparedRow, Outcome, SideValue};
 pub use side::Side;
-pub use side_comparison::{SCHEMA, SideComparison};
+pub use side_comparison::{NotCompared, SCHEMA, SideComparison, SideScaling};

@@ -5,44 +5,45 @@ use crate::results::quantity;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-/// How a quantity of the second side compares over all pairs of points.
+/// Comparison of a quantity over all pairs of points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuantityOverPoints {
     /// Name of the quantity.
     pub quantity: String,
-    /// Its heading.
+    /// Heading of the quantity.
     pub heading: String,
-    /// Its unit.
+    /// Unit of the quantity.
     pub unit: String,
-    /// Pairs of points that have it.
+    /// Number of pairs of points that have the quantity.
     pub pairs: usize,
-    /// In how many of them it is equal, or the same within the margin.
+    /// Number of pairs for which the quantity is equal, or the same within the margin.
     pub same: usize,
-    /// In how many it is larger.
+    /// Number of pairs for which the quantity is larger on the second side.
     pub larger: usize,
-    /// In how many it is smaller.
+    /// Number of pairs for which the quantity is smaller on the second side.
     pub smaller: usize,
-    /// In how many it must be equal and is not.
+    /// Number of pairs for which the quantity differs although it must be equal.
     pub unequal: usize,
-    /// In how many nothing is shown.
-    pub untold: usize,
-    /// Geometric mean of the changes, percent; `None` if nothing can be divided.
+    /// Number of undecided pairs.
+    #[serde(rename = "untold")]
+    pub undecided: usize,
+    /// Geometric mean of the changes, percent; `None` without ratios.
     pub mean_change_pct: Option<f64>,
-    /// Least and greatest change, percent.
+    /// Minimum and maximum change, percent.
     pub change_pct: Option<(f64, f64)>,
 }
 
 impl QuantityOverPoints {
-    /// The same in a sentence's second half: `larger in 3 of 4 points, cannot tell in 1`.
-    pub fn words(&self) -> String {
-        let told = [
+    /// Describes the counts as the end of a sentence: `larger in 3, undecided in 1 of 4`.
+    pub fn describe(&self) -> String {
+        let counts = [
             (self.unequal, "not equal"),
             (self.larger, "larger"),
             (self.smaller, "smaller"),
             (self.same, "the same"),
-            (self.untold, "cannot tell"),
+            (self.undecided, "undecided"),
         ];
-        let parts: Vec<String> = told
+        let parts: Vec<String> = counts
             .into_iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| {
@@ -61,7 +62,7 @@ impl QuantityOverPoints {
     }
 }
 
-/// Sums up the rows of each quantity, in their order.
+/// Summarises the rows of each quantity, in the order of the rows.
 pub(super) fn over_points(rows: &[ComparedRow]) -> Vec<QuantityOverPoints> {
     let mut of_quantity: IndexMap<&str, Vec<&ComparedRow>> = IndexMap::new();
     for row in rows {
@@ -90,7 +91,7 @@ pub(super) fn over_points(rows: &[ComparedRow]) -> Vec<QuantityOverPoints> {
                 larger: count(|o| *o == Outcome::Larger),
                 smaller: count(|o| *o == Outcome::Smaller),
                 unequal: count(|o| *o == Outcome::Unequal),
-                untold: count(|o| matches!(o, Outcome::CannotTell { .. })),
+                undecided: count(|o| matches!(o, Outcome::CannotTell { .. })),
                 mean_change_pct: (!logs.is_empty())
                     .then(|| ((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0) * 100.0),
                 change_pct: changes

@@ -2,9 +2,10 @@
 
 use super::{
     row::{ComparedRow, SideValue},
-    side_comparison::SideComparison,
+    side_comparison::{SideComparison, SideScaling},
 };
-use crate::results::quantity;
+use crate::report::scaling::turnings;
+use crate::results::{quantity, scaling::ScalingCurve};
 use cvc_core::{record::names, units::counted};
 use cvc_index::error::AnalysisError;
 use cvc_show::{
@@ -16,18 +17,18 @@ use cvc_show::{
 };
 use indexmap::IndexMap;
 
-/// Most pairs of points in a drawing.
-const MOST_PAIRS: usize = 40;
+/// Maximum number of pairs of points in a plot.
+const MAX_PAIRS: usize = 40;
 
-/// The comparison as a report, for all its formats.
+/// Builds the report of a comparison.
 ///
 /// # Errors
-/// When a drawing fails.
+/// A plot cannot be drawn.
 pub fn comparison_report(comparison: &SideComparison) -> Result<Document, AnalysisError> {
     let sections = [
         section(
             "found",
-            "What was found",
+            "Key findings",
             comparison
                 .answers
                 .iter()
@@ -36,7 +37,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Document, Analys
         ),
         section(
             "environment",
-            "What differs around the programs",
+            "Differences in the environment",
             tables([environment(comparison)]),
         ),
         section(
@@ -45,10 +46,15 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Document, Analys
             tables([quantities(comparison)]),
         ),
         section("drawings", "Side by side", drawings(comparison)?),
+        section(
+            "scaling",
+            "Scaling with processes",
+            tables([turnings(&curves(comparison))]),
+        ),
         section("points", "Point by point", tables(points(comparison))),
         section(
             "unmatched",
-            "Points that are not compared",
+            "Points not compared",
             tables([unmatched(comparison)]),
         ),
     ];
@@ -69,6 +75,21 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Document, Analys
     })
 }
 
+/// Returns the scaling curves of both sides, labelled with the side's name.
+fn curves(comparison: &SideComparison) -> Vec<ScalingCurve> {
+    let named = |side: &SideScaling| {
+        let curves = side.curves.iter().map(|curve| ScalingCurve {
+            at: [side.side.as_str(), &curve.at]
+                .join(" ")
+                .trim_end()
+                .to_owned(),
+            ..curve.clone()
+        });
+        curves.collect::<Vec<_>>()
+    };
+    comparison.scaling.iter().flat_map(named).collect()
+}
+
 fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
     Section {
         id,
@@ -85,7 +106,7 @@ fn tables(tables: impl IntoIterator<Item = Table>) -> Vec<Block> {
         .collect()
 }
 
-/// Wall times, and what checkpoints store: all files where that is known, else the images of the ranks.
+/// Draws wall times and checkpoint sizes: of all files if known, otherwise of the ranks' images.
 fn drawings(comparison: &SideComparison) -> Result<Vec<Block>, AnalysisError> {
     let rows_of = |name: &str| -> Vec<&ComparedRow> {
         let rows = comparison.rows.iter();
@@ -103,13 +124,13 @@ fn drawings(comparison: &SideComparison) -> Result<Vec<Block>, AnalysisError> {
         .collect()
 }
 
-/// One quantity on both sides, a line for each pair of points.
+/// Draws one quantity on both sides, a line for each pair of points.
 fn drawing(
     comparison: &SideComparison,
     name: &str,
     rows: &[&ComparedRow],
 ) -> Result<Plot, AnalysisError> {
-    let drawn = &rows[..rows.len().min(MOST_PAIRS)];
+    let drawn = &rows[..rows.len().min(MAX_PAIRS)];
     let sides = |row: &ComparedRow| [row.first.clone(), row.second.clone()];
     let style = Style::for_values(
         drawn
@@ -149,7 +170,7 @@ fn drawing(
     ))
 }
 
-/// What a drawing shows, as it can stand in a paper.
+/// Returns a plot's caption, which is complete enough for a paper.
 fn caption(
     comparison: &SideComparison,
     name: &str,
@@ -179,7 +200,7 @@ fn caption(
         text.push_str(" The axis is logarithmic.");
     }
     if let Some(over) = comparison.quantities.iter().find(|q| q.quantity == name) {
-        text.push_str(&format!(" {}: {}", comparison.second, over.words()));
+        text.push_str(&format!(" {}: {}", comparison.second, over.describe()));
         if let Some(change) = over.mean_change_pct {
             text.push_str(&format!(", {change:+.1} % on average (geometric mean)"));
         }
@@ -195,7 +216,7 @@ fn caption(
     text
 }
 
-/// With a capital at its beginning.
+/// Returns the text with an initial capital.
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -207,7 +228,7 @@ fn environment(comparison: &SideComparison) -> Table {
     let mut table = Table::new(
         "environment",
         "Environment",
-        "Facts that the counted runs recorded, and factors with one level on each side. What is not here is the same on both.",
+        "Facts that the counted runs recorded, and factors with one level on each side, where the sides differ.",
         vec![
             Column::plain("what", "what"),
             Column::plain("first", &comparison.first),
@@ -230,7 +251,7 @@ fn environment(comparison: &SideComparison) -> Table {
 
 fn quantities(comparison: &SideComparison) -> Table {
     let caption = format!(
-        "Change of {} against {}, over all pairs of equal points: geometric mean, least and greatest. Same: the adjusted 95 % interval lies within {} %.",
+        "Change of {} against {}, over all pairs of equal points: geometric mean, minimum and maximum. Same: the adjusted 95 % interval lies within {} %.",
         comparison.second,
         comparison.first,
         comparison.margin * 100.0
@@ -243,8 +264,8 @@ fn quantities(comparison: &SideComparison) -> Table {
             Column::plain("quantity", "quantity"),
             Column::plain("verdict", "verdict"),
             Column::of("change", "mean change", "%"),
-            Column::of("change_min", "least", "%"),
-            Column::of("change_max", "greatest", "%"),
+            Column::of("change_min", "minimum", "%"),
+            Column::of("change_max", "maximum", "%"),
             Column::plain("pairs", "points"),
         ],
     );
@@ -255,7 +276,7 @@ fn quantities(comparison: &SideComparison) -> Table {
             let (least, most) = q.change_pct.unzip();
             vec![
                 Cell::text(&q.heading),
-                Cell::text(q.words()),
+                Cell::text(q.describe()),
                 Cell::number(q.mean_change_pct),
                 Cell::number(least),
                 Cell::number(most),
@@ -266,7 +287,7 @@ fn quantities(comparison: &SideComparison) -> Table {
     table
 }
 
-/// One table for each quantity, because each has its own unit.
+/// Makes a table for each quantity, because each has its own unit.
 fn points(comparison: &SideComparison) -> Vec<Table> {
     let mut of_quantity: IndexMap<&str, Vec<&ComparedRow>> = IndexMap::new();
     for row in &comparison.rows {
@@ -299,8 +320,8 @@ fn of_points(comparison: &SideComparison, name: &str, rows: &[&ComparedRow]) -> 
     let mut table = Table::new(
         &format!("points_{name}"),
         &quantity::heading(name),
-        "Mean, standard deviation and number of independent values on each side; the change of the second against the first, with Fieller's \
-         95 % interval, which takes the number of comparisons into account as the verdict does.",
+        "Mean, standard deviation and number of independent values on each side; the change from the first to the second, with Fieller's \
+         95 % interval, adjusted for the number of comparisons. The verdict follows from this interval.",
         columns,
     );
     table.rows = rows
@@ -332,7 +353,7 @@ fn unmatched(comparison: &SideComparison) -> Table {
     let mut table = Table::new(
         "unmatched",
         "Points without an equal one",
-        "Points are equal if all factors but the site are.",
+        "Points are equal if they agree in all factors except the site.",
         vec![
             Column::plain("side", "side"),
             Column::plain("point", "point"),

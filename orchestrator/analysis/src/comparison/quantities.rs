@@ -1,4 +1,4 @@
-//! What is compared of two equal points, and how.
+//! The quantities of two equal points, and how each is compared.
 
 use super::{
     matching::EqualPoints,
@@ -21,7 +21,7 @@ use cvc_model::stats::{compare, compare_stopped};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Prefix of the sizes of zones and of their parts.
+/// Prefixes of the names of sizes of zones and of their parts.
 const ZONES: [&str; 2] = ["zone_bytes_", "part_bytes_"];
 
 /// A quantity that is compared.
@@ -33,10 +33,10 @@ struct Wanted<'q> {
     better: Option<Better>,
 }
 
-/// How a quantity is compared.
+/// Returns how a quantity is compared.
 fn how(name: &str, of: &ReportedQuantity, has_owner: bool) -> Comparison {
     let is_zone = ZONES.iter().any(|zone| name.starts_with(zone))
-        // of several rules, the one that knows shared memory
+        // with several rules, compare zones by the owner rule, which also assigns shared memory
         && (name.ends_with("_owner") || !has_owner || name.starts_with("part_bytes_"));
     match shown(name).map_or(Comparison::Never, |(_, of)| of.comparison) {
         Comparison::Never if of.tier != Tier::Secondary || is_zone => Comparison::Ratio,
@@ -44,7 +44,7 @@ fn how(name: &str, of: &ReportedQuantity, has_owner: bool) -> Comparison {
     }
 }
 
-/// Compares all quantities of all pairs of points: by quantity, then by point.
+/// Compares all quantities of all pairs of points, ordered by quantity, then by point.
 pub(super) fn compared(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
     let has_owner = [first, second].iter().all(|side| {
         side.data()
@@ -87,7 +87,7 @@ pub(super) fn compared(first: &Side, second: &Side, points: &[EqualPoints]) -> V
     rows
 }
 
-/// The fewest repeats after which any point of either side ended by its rule, if repeats of one of these did.
+/// Returns the smallest number of repeats with which a campaign's stopping rule ended any point; `None` unless a rule ended a point of this pair.
 fn least(first: &Side, second: &Side, pair: &EqualPoints) -> Option<usize> {
     let of = |side: &Side, point| side.data().least_repeats_of_stopped([point, point]);
     [of(first, pair.first), of(second, pair.second)]
@@ -96,7 +96,7 @@ fn least(first: &Side, second: &Side, pair: &EqualPoints) -> Option<usize> {
         .min()
 }
 
-/// Compares the values of a quantity; `None` if a side has none.
+/// Compares the values of a quantity; returns `None` if a side has no values.
 fn one(
     wanted: Wanted<'_>,
     pair: &EqualPoints,
@@ -122,7 +122,8 @@ fn one(
     })
 }
 
-/// The wall time with checkpoints over that without, of repeats that ran close together, at each point with checkpoints.
+/// Compares the overhead of checkpoints at each point that has them: the ratio of wall times with and without checkpoints, of repeats that ran close
+/// in time.
 fn overhead(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
     let ratios = |data: &Data| -> HashMap<usize, Vec<f64>> {
         pairs_without_checkpoints(data)
@@ -159,7 +160,7 @@ fn overhead(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared
         .collect()
 }
 
-/// What a checkpoint stores, over the time in which it is stored.
+/// Compares the bandwidth of checkpoints: bytes of a checkpoint divided by the time to store them.
 fn bandwidth(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
     let of = |point: &PointRow| -> Option<Vec<f64>> {
         let by_repeat = |name: &str| -> Option<BTreeMap<u32, f64>> {
@@ -217,7 +218,7 @@ fn bandwidth(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compare
         .collect()
 }
 
-/// Whether the images have the same zones and the same parts.
+/// Compares whether images have the same zones and the same parts.
 fn structure(first: &Side, second: &Side, pair: &EqualPoints) -> Option<Compared> {
     let parts = |point: &PointRow| -> BTreeSet<String> {
         point

@@ -1,4 +1,4 @@
-//! One quantity of one pair of points, with its verdict.
+//! One quantity of one pair of points, with the verdict.
 
 use cvc_core::app::descriptor::Better;
 use cvc_model::stats::{Comparison, Interval, Summary, Verdict};
@@ -7,18 +7,19 @@ use serde::Serialize;
 /// The values of a quantity on one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideValue {
-    /// Number of independent values: of repeats, or of days and fleets.
+    /// Number of independent values: repeats, or days and fleets.
     pub n: usize,
-    /// Their mean, in the unit of the row.
+    /// Mean of the values, in the unit of the row.
     pub mean: f64,
-    /// Their standard deviation; `None` of one value.
+    /// Standard deviation of the values; `None` for a single value.
     pub sd: Option<f64>,
-    /// The 95 % interval of their mean; `None` of one value.
+    /// 95 % interval of the mean; `None` for a single value.
     pub interval: Option<Interval>,
 }
 
 impl SideValue {
-    /// Summarises values; `None` without any. Of repeats that ended when an interval was narrow, that of the mean is wider.
+    /// Summarises values; returns `None` if there are none. `stopped`: the repeats ended because an interval was narrow. The interval of the mean is
+    /// then made wider.
     pub(super) fn of(values: &[f64], stopped: bool) -> Option<Self> {
         let summary = if stopped {
             Summary::of_stopped(values)
@@ -33,19 +34,19 @@ impl SideValue {
         })
     }
 
-    /// The coefficient of variation; `None` if it has no meaning.
+    /// Returns the coefficient of variation; `None` for a single value, and if the mean is not positive.
     pub fn variation(&self) -> Option<f64> {
         self.sd.filter(|_| self.mean > 0.0).map(|sd| sd / self.mean)
     }
 }
 
-/// What a comparison ended in.
+/// Verdict of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Must be equal, and is.
+    /// The values must be equal, and are.
     Equal,
-    /// Must be equal, and is not.
+    /// The values must be equal, and differ.
     Unequal,
     /// The difference is within the margin.
     Same,
@@ -53,17 +54,22 @@ pub enum Outcome {
     Larger,
     /// The second side is smaller.
     Smaller,
-    /// Nothing is shown.
+    /// Undecided.
     CannotTell {
-        /// Repeats that are missing on each side; `None` if that is not known, or too many.
+        /// Number of further repeats that each side needs; `None` if the number is unknown, or too large.
         more_repeats: Option<usize>,
     },
 }
 
 impl Outcome {
-    /// Whether a difference is shown.
+    /// Returns whether the verdict is a difference.
     pub fn differs(&self) -> bool {
         matches!(self, Self::Unequal | Self::Larger | Self::Smaller)
+    }
+
+    /// Returns whether the comparison is undecided.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::CannotTell { .. })
     }
 }
 
@@ -72,30 +78,30 @@ impl Outcome {
 pub struct ComparedRow {
     /// Name of the quantity.
     pub quantity: String,
-    /// Its unit.
+    /// Unit of the quantity.
     pub unit: String,
     /// The point: levels of the factors that vary.
     pub at: String,
-    /// Which way is better; absent if neither is.
+    /// The better direction; `None` if neither is better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
-    /// On the first side.
+    /// Values on the first side.
     pub first: SideValue,
-    /// On the second side.
+    /// Values on the second side.
     pub second: SideValue,
-    /// How much larger the second is than the first, percent; `None` if nothing can be divided.
+    /// Change from the first to the second side, percent; `None` without a ratio.
     pub change_pct: Option<f64>,
-    /// The 95 % interval of that, percent.
+    /// 95 % interval of the change, adjusted for the number of comparisons, percent.
     pub interval_pct: Option<Interval>,
     /// The verdict.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The verdict in words.
+    /// The verdict as text.
     pub words: String,
 }
 
 impl ComparedRow {
-    /// Whether the second side is worse: in the direction that is not better, or not equal though it must be.
+    /// Returns whether the second side is worse: it changed in the worse direction, or differs although it must be equal.
     pub fn is_worse(&self) -> bool {
         matches!(
             (&self.outcome, self.better),
@@ -105,7 +111,7 @@ impl ComparedRow {
         )
     }
 
-    /// Judges a comparison.
+    /// Derives the verdict of a comparison.
     pub(super) fn judged(compared: Compared, margin: f64) -> Self {
         let pct = |ratio: f64| (ratio - 1.0) * 100.0;
         let comparison = compared.comparison;
@@ -130,14 +136,14 @@ impl ComparedRow {
                 Verdict::Smaller => Outcome::Smaller,
                 Verdict::CannotTell { more_repeats } => Outcome::CannotTell { more_repeats },
             },
-            // nothing can be divided by zero, and nothing has to be
+            // both values are zero: there is no ratio, and none is needed
             None if is_zero(&compared.first) && is_zero(&compared.second) => Outcome::Same,
             None => Outcome::CannotTell { more_repeats: None },
         };
         let change_pct = comparison.map(|c| pct(c.ratio));
         Self {
             words: compared.missing.unwrap_or_else(|| {
-                words(
+                describe(
                     &outcome,
                     change_pct,
                     interval_pct,
@@ -158,20 +164,20 @@ impl ComparedRow {
     }
 }
 
-/// Whether two means of equal numbers are the same but for rounding.
+/// Returns whether two means are equal except for rounding.
 fn same_number(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// The verdict as people say it.
-fn words(
+/// Describes the verdict.
+fn describe(
     outcome: &Outcome,
     change_pct: Option<f64>,
     interval_pct: Option<Interval>,
     margin: f64,
     (first, second): (&SideValue, &SideValue),
 ) -> String {
-    // as many digits as the uncertainty has
+    // show as many digits as the uncertainty allows
     let by = |sign: f64| {
         let change = change_pct.unwrap_or(0.0) * sign;
         match interval_pct.map(|i| (i.high - i.low) / 2.0) {
@@ -191,35 +197,35 @@ fn words(
         Outcome::Smaller => format!("smaller by {}", by(-1.0)),
         Outcome::CannotTell {
             more_repeats: Some(1),
-        } => "cannot tell: 1 more repeat would".to_owned(),
+        } => "undecided: 1 more repeat would decide".to_owned(),
         Outcome::CannotTell {
             more_repeats: Some(more),
-        } => format!("cannot tell: {more} more repeats would"),
+        } => format!("undecided: {more} more repeats would decide"),
         Outcome::CannotTell { more_repeats: None } if first.n.min(second.n) < 2 => {
-            "cannot tell: one repeat shows no scatter".to_owned()
+            "undecided: the scatter of a single repeat is unknown".to_owned()
         }
         Outcome::CannotTell { more_repeats: None } if first.mean <= 0.0 => {
-            "cannot tell: nothing to divide by".to_owned()
+            "undecided: no ratio, because the first mean is not above 0".to_owned()
         }
         Outcome::CannotTell { more_repeats: None } => {
-            "cannot tell: the repeats scatter too much".to_owned()
+            "undecided: the repeats scatter too much".to_owned()
         }
     }
 }
 
-/// A comparison before it is judged.
+/// A comparison without a verdict.
 pub(crate) struct Compared {
     pub quantity: String,
     pub unit: String,
     pub at: String,
     pub first: SideValue,
     pub second: SideValue,
-    /// Which way is better, if either is.
+    /// The better direction; `None` if neither is better.
     pub better: Option<Better>,
-    /// Whether the values must be equal: numbers of files, structures.
+    /// Whether the values must be equal, such as numbers of files, or structures.
     pub must_be_equal: bool,
-    /// What one side has and the other has not, in words.
+    /// The zones or parts that exist on one side only.
     pub missing: Option<String>,
-    /// Second over first; `None` where nothing can be divided.
+    /// Ratio of the second to the first side; `None` if there is none.
     pub comparison: Option<Comparison>,
 }

@@ -12,17 +12,17 @@ use std::sync::Arc;
 pub struct Side {
     name: String,
     data: Arc<Data>,
-    /// What models say of points that nobody has measured.
+    /// Predictions of models for points without measurements.
     unmeasured: Arc<Vec<UnmeasuredPoint>>,
-    /// Its points, as indices.
+    /// Indices of the side's points.
     points: Vec<usize>,
 }
 
 impl Side {
-    /// All results of a campaign.
+    /// Returns all results of a campaign.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// The index cannot be read.
     pub fn of_campaign(name: impl Into<String>, index: &Index) -> Result<Self, AnalysisError> {
         let data = Data::read(index)?;
         Ok(Self {
@@ -34,12 +34,12 @@ impl Side {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the side.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The sites that it has points of, in the order of the campaign.
+    /// Returns the sites of the side's points, in the order of the campaign.
     pub fn sites(&self) -> Vec<String> {
         let sites: IndexSet<&str> = self
             .points
@@ -49,7 +49,7 @@ impl Side {
         sites.into_iter().map(str::to_owned).collect()
     }
 
-    /// What of it ran on one site; `None` if it has no such site. It is called by `name`.
+    /// Returns the part of this side that ran on one site, as a side called `name`; `None` if no point ran on this site.
     pub fn of_site(&self, site: &str, name: impl Into<String>) -> Option<Self> {
         let points: Vec<usize> = self
             .points
@@ -73,13 +73,13 @@ impl Side {
         &self.data.points[point]
     }
 
-    /// What models say of a point that nobody has measured.
+    /// Returns the prediction of models for a point without measurements.
     pub(crate) fn unmeasured(&self, point: usize) -> Option<&UnmeasuredPoint> {
         let id = &self.point(point).id;
         self.unmeasured.iter().find(|said| said.point == *id)
     }
 
-    /// Its points, as indices.
+    /// Returns the indices of the side's points.
     pub(crate) fn points(&self) -> &[usize] {
         &self.points
     }

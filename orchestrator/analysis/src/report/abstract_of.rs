@@ -1,4 +1,4 @@
-//! The campaign in a few sentences: what was asked, what was measured, how sure that is. The answers follow it.
+//! The campaign in a few sentences: its question, its measurements, and how certain the results are. The report's answers follow these sentences.
 
 use super::effects::percent;
 use crate::results::{data::Data, quantity};
@@ -8,7 +8,7 @@ use cvc_core::{
 };
 use cvc_index::RunOutcome;
 
-/// The abstract; `None` while no run has succeeded.
+/// Returns the sentences; `None` if no run has succeeded.
 pub(super) fn of(data: &Data) -> Option<String> {
     let measured: Vec<usize> = (0..data.points.len())
         .filter(|p| data.points[*p].counted(&data.runs) > 0)
@@ -16,16 +16,19 @@ pub(super) fn of(data: &Data) -> Option<String> {
     if measured.is_empty() {
         return None;
     }
-    let sentences = [asked(data, measured.len()), Some(how_sure(data, &measured))];
+    let sentences = [
+        varied(data, measured.len()),
+        Some(precision(data, &measured)),
+    ];
     let extents = extents(data)
         .into_iter()
         .map(|(what, found)| format!("A {what} {found}."));
-    let mut told: Vec<String> = sentences.into_iter().flatten().collect();
-    told.splice(1.min(told.len())..1.min(told.len()), extents);
-    Some(told.join(" "))
+    let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
+    sentences.splice(1.min(sentences.len())..1.min(sentences.len()), extents);
+    Some(sentences.join(" "))
 }
 
-/// What checkpoints store and how long they take, over all points.
+/// Returns the range of checkpoint sizes and of checkpoint times over all points.
 pub(super) fn extents(data: &Data) -> Vec<(String, String)> {
     [
         extent(data, names::CKPT_STORED_BYTES, "checkpoint stores", size),
@@ -36,7 +39,7 @@ pub(super) fn extents(data: &Data) -> Vec<(String, String)> {
     .collect()
 }
 
-/// Seconds for people, of less than one with the digits that matter.
+/// Formats a number of seconds; values below one second have three decimals.
 fn short(seconds: f64) -> String {
     match seconds {
         0.001..0.9995 => format!("{:.3} s", seconds),
@@ -45,8 +48,8 @@ fn short(seconds: f64) -> String {
     }
 }
 
-/// What was varied, and how much of it was measured.
-fn asked(data: &Data, measured: usize) -> Option<String> {
+/// Describes the varied factors and the number of measured points.
+fn varied(data: &Data, measured: usize) -> Option<String> {
     let varying: Vec<String> = data
         .varying()
         .into_iter()
@@ -82,7 +85,7 @@ fn asked(data: &Data, measured: usize) -> Option<String> {
     ))
 }
 
-/// The least and the greatest mean of a quantity.
+/// Returns the smallest and the largest mean of a quantity over the points.
 fn extent(
     data: &Data,
     quantity: &str,
@@ -106,22 +109,22 @@ fn extent(
     Some((what.to_owned(), found))
 }
 
-/// How narrow the intervals of the wall time, or else of the stored bytes, are.
-fn how_sure(data: &Data, measured: &[usize]) -> String {
+/// Describes the width of the intervals of wall time and stored bytes.
+fn precision(data: &Data, measured: &[usize]) -> String {
     let single = measured
         .iter()
         .filter(|p| data.points[**p].counted(&data.runs) < 2)
         .count();
     if single == measured.len() {
-        return "How sure: every point was measured once, so nothing is known of how results scatter."
+        return "Precision: every point was measured once, so the scatter of the results is unknown."
             .to_owned();
     }
-    let told: Vec<String> = [
+    let intervals: Vec<String> = [
         (names::WALL_S, "wall time"),
         (names::CKPT_STORED_BYTES, "stored size"),
     ]
     .into_iter()
-    .filter_map(|(quantity, what)| how_narrow(data, measured, quantity, what))
+    .filter_map(|(quantity, what)| half_width(data, measured, quantity, what))
     .collect();
     let single = match single {
         0 => String::new(),
@@ -130,17 +133,17 @@ fn how_sure(data: &Data, measured: &[usize]) -> String {
             counted(n as u32, "point")
         ),
     };
-    if told.is_empty() {
-        return format!("How sure: no mean has an interval{single}.");
+    if intervals.is_empty() {
+        return format!("Precision: no mean has an interval{single}.");
     }
     format!(
-        "How sure: the 95 % interval of the mean is {}{single}.",
-        told.join(", ")
+        "Precision: the 95 % interval of the mean is {}{single}.",
+        intervals.join(", ")
     )
 }
 
-/// How narrow the intervals of a quantity are, and how many points scatter too much for one; `None` where nothing is known of its scatter.
-fn how_narrow(data: &Data, measured: &[usize], quantity: &str, what: &str) -> Option<String> {
+/// Describes the half widths of a quantity's intervals, and the points whose scatter is too large for an interval; `None` if the scatter is unknown.
+fn half_width(data: &Data, measured: &[usize], quantity: &str, what: &str) -> Option<String> {
     let summaries = || {
         measured
             .iter()

@@ -1,4 +1,4 @@
-//! Draws numbers that are held against printed ones: where both are equal, they lie on the diagonal.
+//! Plots of measured or predicted numbers against numbers printed in a paper; equal numbers are on the diagonal.
 
 use cvc_index::error::AnalysisError;
 use cvc_show::{
@@ -10,30 +10,30 @@ use plotters::{
     style::text_anchor::{HPos, VPos},
 };
 
-/// A number beside a printed one.
+/// A printed number and the number compared with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparedNumber {
-    /// Index of its series.
+    /// Index of the series to which the number belongs.
     pub series: usize,
-    /// In print.
+    /// The printed number.
     pub printed: f64,
-    /// What is held against it, in the same unit.
+    /// The number compared with it, in the same unit.
     pub other: f64,
 }
 
-/// The numbers of one unit.
+/// The compared numbers of one unit.
 #[derive(Clone, Debug)]
 pub struct AgreementPanel {
     /// Heading, such as the unit.
     pub title: String,
-    /// Numbers, all above 0: the axes are logarithmic.
+    /// The numbers, all above 0, because the axes are logarithmic.
     pub numbers: Vec<ComparedNumber>,
 }
 
 /// Width and height of a panel, pixels.
 const PANEL: (u32, u32) = (460, 360);
 
-/// The ends of both axes, as logarithms.
+/// The ends of both axes, as decimal logarithms.
 struct Ends {
     low: f64,
     high: f64,
@@ -55,7 +55,7 @@ impl Ends {
                 high: 1.0,
             };
         }
-        // a span of less than a few decades begins and ends at a tick, so that there are two at least
+        // a short span is extended to ticks at both ends, so that there are at least two ticks
         let ends = if high - low > 2.0 {
             (low, high)
         } else {
@@ -70,7 +70,7 @@ impl Ends {
         }
     }
 
-    /// The values with ticks: at most about seven.
+    /// Returns the values at which ticks are drawn, about seven at most.
     fn ticks(&self) -> Vec<f64> {
         let span = self.high - self.low;
         let every = (span / 7.0).ceil().max(1.0) as i32;
@@ -83,7 +83,7 @@ impl Ends {
     }
 }
 
-/// Logarithms of 1, 2, 5 times powers of ten around one.
+/// Returns the logarithms of 1, 2 and 5 times powers of ten near a value.
 fn ticks_around(logarithm: f64) -> impl Iterator<Item = f64> {
     let decade = logarithm.floor();
     [-1.0, 0.0, 1.0]
@@ -91,7 +91,7 @@ fn ticks_around(logarithm: f64) -> impl Iterator<Item = f64> {
         .flat_map(move |d| [1.0f64, 2.0, 5.0].map(|m| m.log10() + decade + d))
 }
 
-/// A label of a tick; long numbers as powers of ten.
+/// Formats the label of a tick. Long numbers are written as powers of ten.
 fn label(value: f64) -> String {
     if (1e-3..1e5).contains(&value) {
         let decimals = (-value.log10() - 1e-9).ceil().clamp(0.0, 3.0) as usize;
@@ -101,10 +101,10 @@ fn label(value: f64) -> String {
     }
 }
 
-/// Draws panels of numbers against print, both axes logarithmic and alike, with the diagonal; the legend names the series.
+/// Draws panels of numbers against printed numbers, with the diagonal, on two equal logarithmic axes. The legend names the series.
 ///
 /// # Errors
-/// When it cannot be drawn.
+/// The plot cannot be drawn.
 pub fn agreement_plot(
     (id, title, caption): (&str, &str, &str),
     series: &[String],
@@ -132,8 +132,8 @@ pub fn agreement_plot(
                 .y_labels(0)
                 .axis_style(INK.mix(0.6))
                 .label_style(text(TEXT))
-                .x_desc("in print")
-                .y_desc("held against it")
+                .x_desc("printed")
+                .y_desc("compared")
                 .axis_desc_style(text(TEXT))
                 .draw()?;
             for value in ends.ticks() {
@@ -160,7 +160,7 @@ pub fn agreement_plot(
                 [(ends.low, ends.low), (ends.high, ends.high)],
                 INK.mix(0.6).stroke_width(1),
             )])?;
-            // marks that would lie on each other are drawn once: pages stay small
+            // draw marks that would cover each other once, to keep pages small
             let mut drawn = std::collections::HashSet::new();
             for n in &panel.numbers {
                 let place = (n.printed.log10(), n.other.log10());

@@ -1,12 +1,13 @@
-//! Answers to what the campaign varied, in words and with intervals: what checkpoints add, what compression saves and takes, how sizes and times
-//! grow with processes, what other factors change. The page begins with them, and `cvc run` ends with them.
+//! Answers about the factors of the campaign, in sentences with intervals: the overhead of checkpoints, the savings and costs of compression, the
+//! growth of sizes and times with the number of processes, and the effects of other factors. The page begins with these answers, and `cvc run` ends
+//! with them.
 
 use super::{
     effects::{MULTIPLE_FROM, change, compared, multiple, no_interval, signed},
-    prediction, restarts,
+    late_images, prediction, restart_counts,
 };
 use crate::results::{
-    counterpart::{Pair, compared_levels, pairs},
+    counterpart::{CounterpartPair, compared_levels, pairs},
     data::Data,
     quantity,
 };
@@ -14,66 +15,70 @@ use cvc_core::point::FactorId;
 use cvc_core::{record::names, units::counted};
 use cvc_model::stats::{LEVEL, PooledRatio, adjust_effects};
 
-/// Relative differences below this are none: they are not seen in two decimals of a percentage.
-const NOTHING: f64 = 0.5e-4;
+/// Relative differences below this are negligible: they round to zero in two decimals of a percentage.
+const NEGLIGIBLE: f64 = 0.5e-4;
 
-/// Maximum number of levels of a factor that are each compared with the first.
+/// Maximum number of levels of a factor that are each compared with the first level.
 const MAX_LEVELS: usize = 4;
 
-/// Factors that split what checkpoints add to the wall time: its mean over their levels would describe none of them.
+/// Factors for which the overhead of checkpoints is stated separately at each level, because a mean over the levels would describe no level.
 const SPLIT: [&str; 2] = ["site", "compression"];
 
-/// Factors that are not asked about here: programs differ in everything, and what restarts came to is counted.
-const NOT_ASKED: [&str; 5] = ["app", "class", "checkpointer", "restart_check", "processes"];
+/// Factors without an answer here: programs differ in everything, and restarts are counted instead.
+const EXCLUDED: [&str; 5] = ["app", "class", "checkpointer", "restart_check", "processes"];
 
-/// Quantities that an answer tells of, with their names in it.
-const TOLD: [(&str, &str); 3] = [
+/// Quantities of an answer, with the names used in it.
+const QUANTITIES: [(&str, &str); 3] = [
     (names::CKPT_STORED_BYTES, "stored size"),
     (names::CKPT_LATENCY_S, "checkpoint time"),
     (names::WALL_S, "wall time"),
 ];
 
-/// One answer before it is put into words.
+/// Quantities of an answer about strategies: an asynchronous checkpoint stops the program for less time than the whole checkpoint takes.
+const OF_STRATEGIES: [(&str, &str); 3] = [
+    (names::CKPT_STOP_S, "stop of the program"),
+    (names::CKPT_LATENCY_S, "time until a checkpoint is safe"),
+    (names::WALL_S, "wall time"),
+];
+
+/// An answer, from which sentences are made.
 struct Answer {
-    /// What is compared.
+    /// The levels compared.
     what: String,
-    /// What it changes: the quantity, and by how much.
+    /// The quantities that differ, with the ratio of each.
     effects: Vec<(&'static str, PooledRatio)>,
 }
 
-/// What was asked with its answer, in the order of the factors.
+/// Returns the answers in the order of the factors, each with its subject.
 pub(super) fn of(data: &Data) -> Vec<(String, String)> {
     let mut answers = overheads(data);
-    for factor in data
-        .varying()
-        .into_iter()
-        .filter(|f| !NOT_ASKED.contains(f))
-    {
+    for factor in data.varying().into_iter().filter(|f| !EXCLUDED.contains(f)) {
         answers.extend(of_factor(data, factor));
     }
-    // what is called an effect counts all that is told here
+    // adjust each effect for the number of all effects listed here
     adjust_effects(
         answers
             .iter_mut()
             .flat_map(|answer| answer.effects.iter_mut().map(|(_, effect)| effect)),
     );
-    let mut told: Vec<(String, String)> = answers.into_iter().flat_map(words).collect();
-    told.extend(not_measured(data));
-    let restarts = restarts::of_all(data);
-    told.extend(
+    let mut lines: Vec<(String, String)> = answers.into_iter().flat_map(describe).collect();
+    lines.extend(not_measured(data));
+    let restarts = restart_counts::of_all(data);
+    lines.extend(
         (restarts.tried > 0).then(|| ("restarted and verified".to_owned(), restarts.shown())),
     );
-    told.extend(prediction::found(data));
-    told
+    lines.extend(late_images::found(data));
+    lines.extend(prediction::found(data));
+    lines
 }
 
-/// What checkpoints add to the wall time, for each checkpointer, and apart for what would be a mean of unlike things.
+/// Returns the effect of checkpoints on the wall time for each checkpointer, separately for the factors in [`SPLIT`].
 fn overheads(data: &Data) -> Vec<Answer> {
     let mut answers = Vec::new();
     for level in checkpointers(data) {
         let pairs = pairs(data, "checkpointer", level, "none");
-        // in the order of the plan
-        let mut groups: indexmap::IndexMap<Vec<(&str, &str)>, Vec<Pair>> =
+        // keep the order of the plan
+        let mut groups: indexmap::IndexMap<Vec<(&str, &str)>, Vec<CounterpartPair>> =
             indexmap::IndexMap::new();
         for pair in pairs {
             let key = SPLIT
@@ -100,7 +105,7 @@ fn overheads(data: &Data) -> Vec<Answer> {
     answers
 }
 
-/// The checkpointers that were compared with none.
+/// Returns the checkpointers that were compared with `none`.
 fn checkpointers(data: &Data) -> Vec<&str> {
     let levels = data.levels("checkpointer");
     if !levels.contains("none") {
@@ -112,7 +117,8 @@ fn checkpointers(data: &Data) -> Vec<&str> {
         .collect()
 }
 
-/// What the levels of a factor change, each compared with the first that any can be compared with; of mappings the largest with the smallest.
+/// Returns the effects of the levels of a factor, each compared with the first usable baseline. For the factor `mapping`, returns only the effect of
+/// the largest mapping compared with the smallest.
 fn of_factor(data: &Data, factor: &str) -> Vec<Answer> {
     let compared: Vec<(&str, &str)> = match factor {
         "mapping" => ends(data).into_iter().collect(),
@@ -132,7 +138,11 @@ fn of_factor(data: &Data, factor: &str) -> Vec<Answer> {
             named(data, factor, level),
             named(data, factor, base)
         );
-        let found = answer(data, what, &pairs(data, factor, level, base), &TOLD);
+        let quantities = match factor {
+            "strategy" | "writers" | "when_late" => &OF_STRATEGIES,
+            _ => &QUANTITIES,
+        };
+        let found = answer(data, what, &pairs(data, factor, level, base), quantities);
         if let Some(found) = found {
             first = Some(base);
             answers.push(found);
@@ -141,7 +151,8 @@ fn of_factor(data: &Data, factor: &str) -> Vec<Answer> {
     answers
 }
 
-/// The mappings with the most and the fewest processes; where all have equally many, those with the most and the fewest nodes.
+/// Returns the mappings with the most and the fewest processes. If all mappings have the same number of processes, returns those with the most and
+/// the fewest nodes.
 fn ends(data: &Data) -> Option<(&str, &str)> {
     let measured = || data.points.iter().filter(|p| !p.summaries.is_empty());
     let most = measured().max_by_key(|p| (p.processes, p.nodes))?;
@@ -154,7 +165,7 @@ fn ends(data: &Data) -> Option<(&str, &str)> {
     })
 }
 
-/// A level of a factor for a sentence: mappings by their processes.
+/// Returns the name of a factor's level for a sentence; a mapping is named by its number of processes.
 fn named(data: &Data, factor: &str, level: &str) -> String {
     let of_mapping = || {
         data.points
@@ -162,28 +173,20 @@ fn named(data: &Data, factor: &str, level: &str) -> String {
             .find(|p| p.level(FactorId::Mapping) == level)
     };
     match (factor, of_mapping()) {
-        ("mapping", Some(p)) if p.nodes == 1 => counted_processes(p.processes),
+        ("mapping", Some(p)) if p.nodes == 1 => counted(p.processes, "process"),
         ("mapping", Some(p)) => format!(
             "{} on {}",
-            counted_processes(p.processes),
+            counted(p.processes, "process"),
             counted(p.nodes, "node")
         ),
         _ => quantity::level(factor, level),
     }
 }
 
-fn counted_processes(processes: u32) -> String {
-    if processes == 1 {
-        "1 process".to_owned()
-    } else {
-        format!("{processes} processes")
-    }
-}
-
 fn answer(
     data: &Data,
     what: String,
-    pairs: &[Pair],
+    pairs: &[CounterpartPair],
     quantities: &[(&'static str, &'static str)],
 ) -> Option<Answer> {
     let effects: Vec<_> = quantities
@@ -193,14 +196,14 @@ fn answer(
     (!effects.is_empty()).then_some(Answer { what, effects })
 }
 
-/// An answer for each quantity.
-fn words(Answer { what, effects }: Answer) -> impl Iterator<Item = (String, String)> {
+/// Describes the effect of an answer on each quantity.
+fn describe(Answer { what, effects }: Answer) -> impl Iterator<Item = (String, String)> {
     effects
         .into_iter()
         .map(move |(name, effect)| (format!("{what}, {name}"), of_quantity(&effect)))
 }
 
-/// By how much a quantity changes, with its interval. Both are from one procedure: what is not shown is what the interval does not exclude.
+/// Describes the ratio of a quantity with its interval. The difference is significant if the interval excludes 1.
 fn of_quantity(effect: &PooledRatio) -> String {
     let changed = change(effect.ratio);
     let Some(interval) = effect.interval else {
@@ -210,7 +213,7 @@ fn of_quantity(effect: &PooledRatio) -> String {
         return "the same".to_owned();
     }
     let ends = [interval.low, interval.high];
-    if ends.iter().all(|end| (end - 1.0).abs() < NOTHING) {
+    if ends.iter().all(|end| (end - 1.0).abs() < NEGLIGIBLE) {
         return "the same to 0.01 %".to_owned();
     }
     let [low, high] = ends.map(|end| (end - 1.0) * 100.0);
@@ -221,7 +224,7 @@ fn of_quantity(effect: &PooledRatio) -> String {
         format!("{} to {} %", signed(low), signed(high))
     };
     let points = counted(effect.points, "point");
-    if interval.high - interval.low < NOTHING {
+    if interval.high - interval.low < NEGLIGIBLE {
         return format!("{changed} (no scatter; {points})");
     }
     let adjusted = if effect.level > LEVEL {
@@ -230,22 +233,22 @@ fn of_quantity(effect: &PooledRatio) -> String {
         ""
     };
     let range = format!("{adjusted}95 %: {range}; {points}");
-    // what the repeats could show at all
+    // the smallest effect that this number of repeats could show
     let least = interval.high / effect.ratio;
     if effect.differs() {
         format!("{changed} ({range})")
     } else if least >= MULTIPLE_FROM {
         format!(
-            "{changed}, cannot tell: {} show a change only beyond × {} ({range})",
+            "{changed}, undecided: {} can only show a change beyond × {} ({range})",
             counted(effect.pairs, "pair"),
             multiple(least)
         )
     } else {
-        format!("{changed}, no effect shown ({range})")
+        format!("{changed}, no significant difference ({range})")
     }
 }
 
-/// Says of which checkpointers it is not known what they add, because all of their runs end at their checkpoint.
+/// Lists the checkpointers whose overhead is unknown because all of their runs end at the checkpoint.
 fn not_measured(data: &Data) -> Vec<(String, String)> {
     let has = |point: usize, quantity: &str| {
         data.points[point]
@@ -264,7 +267,7 @@ fn not_measured(data: &Data) -> Vec<(String, String)> {
         .map(|level| {
             (
                 format!("checkpoints by {level}"),
-                "wall time not measured: all runs that were to show it end at their checkpoint (size-only, restarted)"
+                "wall time not measured: all runs with checkpoints end at their checkpoint (size-only, restarted)"
                     .to_owned(),
             )
         })

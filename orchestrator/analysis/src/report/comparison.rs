@@ -1,9 +1,9 @@
-//! What a factor changes: points that differ only in its level, compared repeat by repeat.
+//! Effects of a factor: points that differ only in the factor's level, compared repeat by repeat.
 
 use super::{effects, price_of_checkpoints};
 use crate::report::consistency;
 use crate::results::{
-    counterpart::{Pair, compared_levels, label, pairs, repeats},
+    counterpart::{CounterpartPair, compared_levels, label, pairs, repeats},
     data::{Data, ReportedQuantity},
     quantity,
 };
@@ -11,11 +11,11 @@ use cvc_core::record::names;
 use cvc_model::stats::{Comparison, adjust, compare, compare_paired, compare_stopped};
 use cvc_show::{Block, Cell, Column, Section, Table};
 
-/// Maximum number of rows in the table; `index.sqlite` has the numbers for more.
+/// Maximum number of rows in the table; `index.sqlite` contains the numbers for all pairs.
 const MAX_ROWS: usize = 400;
 
 pub(super) fn section(data: &Data) -> Section {
-    // Coordination and storage are parts of the checkpoint time, and files are counted elsewhere.
+    // Omit coordination and storage, which are parts of the checkpoint time, and numbers of files, which have another table.
     let parts = [
         names::CKPT_COORDINATION_S,
         names::CKPT_STORAGE_S,
@@ -34,10 +34,10 @@ pub(super) fn section(data: &Data) -> Section {
             .better(quantity::direction(of.better))
     }));
     let caption = "Ratio first / second, all other factors equal: of the means of repeats with the same number, which ran close together in an \
-                   interleaved campaign (between sites: of the means of all repeats), with Fieller's interval. A star: different, because the interval \
-                   does not reach 1 (Student's t of the pairs; between sites Welch's). Intervals take the number of ratios into account: of all stars of \
+                   interleaved campaign (between sites: of the means of all repeats), with Fieller's interval. A star: significantly different, because the interval \
+                   excludes 1 (Student's t of the pairs; between sites Welch's). Intervals are adjusted for the number of ratios: of all stars of \
                    the table 5 % are false on average (Benjamini-Hochberg), and of their intervals 95 % hold (Benjamini-Yekutieli), if repeats \
-                   are independent; between sites, what differs from day to day is in the stars as well.";
+                   are independent; between sites, the stars include differences from day to day.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
     let mut pairs_of_points = 0;
     for factor in data.varying() {
@@ -101,13 +101,13 @@ pub(super) fn section(data: &Data) -> Section {
         .collect();
     Section {
         id: "comparison",
-        title: "What the factors change".to_owned(),
+        title: "Effects of the factors".to_owned(),
         blocks,
     }
 }
 
-/// Compares the two points of a pair. Repeats of different sites did not run close together, whatever their numbers are.
-fn ratio(data: &Data, pair: &Pair, factor: &str, quantity: &str) -> Option<Comparison> {
+/// Compares the two points of a pair. Repeats are not paired if the factor is the site, because runs on different sites were not close in time.
+fn ratio(data: &Data, pair: &CounterpartPair, factor: &str, quantity: &str) -> Option<Comparison> {
     if factor == "site" {
         let [a, b] =
             [pair.point, pair.counterpart].map(|point| data.points[point].independent(quantity));

@@ -1,11 +1,11 @@
-//! The warning that points mix runs of different conditions, and the mark of their rows.
+//! The warning about points whose runs were made under different conditions, and the marker in their table rows.
 
 use crate::results::rows::Mixed;
 use cvc_core::units::counted;
 use cvc_show::{Cell, Column};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of values that a warning lists for each fact that differs.
+/// Maximum number of values listed in a warning for each fact that differs.
 const MAX_VALUES: usize = 4;
 
 /// Returns the warning of the overview; `None` if no point mixes conditions.
@@ -38,12 +38,12 @@ pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
     (points > 0).then_some(text)
 }
 
-/// Returns the column that marks rows with mixed runs.
+/// Returns the column that marks rows whose runs were made under different conditions.
 pub(super) fn column() -> Column {
     Column::plain("mixed", "mixed runs")
 }
 
-/// Returns the mark of a row that rests on these points.
+/// Returns the marker of a row that is computed from these points.
 pub(super) fn cell(of: &[&Mixed]) -> Cell {
     let what: BTreeSet<&str> = of
         .iter()

@@ -1,4 +1,4 @@
-//! Costs: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
+//! Costs of runs, from their records, and of instances, from the journal. Plot of time against cost, with clusters and clouds together.
 
 use super::{layout, summary};
 use crate::results::data::Data;
@@ -9,12 +9,12 @@ use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use cvc_show::{
     Block, Cell, Column, Plot, Section, Table,
-    plot::{self, Spot},
+    plot::{self, PlotSpot},
 };
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of marks with a name beside them; more names would hide each other.
+/// Maximum number of points with a name in the plot; more names would overlap.
 const MAX_NAMES: usize = 16;
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
@@ -41,20 +41,20 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisErr
 /// The costs in the index.
 #[derive(Default)]
 struct Spending {
-    /// By site.
+    /// Costs of runs, by site.
     runs: BTreeMap<String, OfRuns>,
     /// Sources of prices, by point.
     points: BTreeMap<String, BTreeSet<String>>,
-    /// By site.
+    /// Costs of leases, by site.
     leases: BTreeMap<String, OfLeases>,
-    /// Bytes that were fetched from clouds and their dollars, if known, by site.
+    /// Bytes fetched from clouds and, if known, their cost in US dollars, by site.
     transfers: BTreeMap<String, (i64, Option<f64>)>,
 }
 
 #[derive(Default)]
 struct OfRuns {
     usd: f64,
-    /// Runs that have a price.
+    /// Number of runs with a known price.
     runs: usize,
     rates: BTreeSet<String>,
     sources: BTreeSet<String>,
@@ -62,7 +62,7 @@ struct OfRuns {
 
 #[derive(Default)]
 struct OfLeases {
-    /// `None` if the cost of any lease is unknown.
+    /// Cost, US dollars; `None` if the cost of any lease is unknown.
     usd: Option<f64>,
     instances: usize,
     instance_s: f64,
@@ -108,15 +108,15 @@ impl Spending {
     }
 }
 
-/// Returns a cell with the value, or with `unknown`.
+/// Returns a cell with the value, or with the text `unknown`.
 fn known(value: Option<f64>) -> Cell {
     value.map_or_else(|| Cell::text("unknown"), Cell::number)
 }
 
 fn sites(data: &Data, spent: &Spending) -> Table {
-    let caption = "Runs: what the nodes of all successful runs cost while the runs held them, warm-ups included. Instances: what the cloud \
-                   charges for all instances from order to end, by the journal, including set-up, failed runs, waiting, disks and \
-                   addresses, but not data transfer, which is beside it as far as results were fetched: without retransmissions and without the \
+    let caption = "Runs: cost of the nodes while successful runs occupied them, warm-ups included. Instances: cost \
+                   of all instances from order to end, by the journal, including set-up, failed runs, waiting, disks and \
+                   addresses, but not data transfer, which has a column if results were fetched: without retransmissions and without the \
                    cloud's free allowance. Unknown: no price was given.";
     let mut columns = vec![
         Column::plain("site", "site"),
@@ -126,7 +126,7 @@ fn sites(data: &Data, spent: &Spending) -> Table {
         Column::plain("instance_types", "instances of"),
         Column::plain("instances", "instances"),
         Column::of("instance_time_s", "time of instances", "s"),
-        Column::of("instances_usd", "instances, in all", "USD"),
+        Column::of("instances_usd", "instances, total", "USD"),
     ];
     if !spent.transfers.is_empty() {
         columns.extend([
@@ -135,7 +135,7 @@ fn sites(data: &Data, spent: &Spending) -> Table {
         ]);
     }
     columns.push(Column::plain("remark", "remark"));
-    let mut table = Table::new("cost_sites", "What sites cost", caption, columns);
+    let mut table = Table::new("cost_sites", "Cost by site", caption, columns);
     let mut all: IndexSet<&str> = data.levels("site");
     all.extend(spent.leases.keys().map(String::as_str));
     for site in all {
@@ -208,9 +208,9 @@ fn points(data: &Data, spent: &Spending) -> Table {
         Column::plain("price_source", "price from"),
     ]);
     columns.push(Column::of(names::WALL_S, "wall time", "s"));
-    let caption = "Number of nodes times the time for which a run held them, times the price of a node: means of the repeats with their \
+    let caption = "Number of nodes times their occupied time, times the price of a node: means of the repeats with their \
                    95 % intervals; lower is better. The set-up and waiting time of instances is not included: see above.";
-    let mut table = Table::new("costs", "What a run costs", caption, columns);
+    let mut table = Table::new("costs", "Cost of a run", caption, columns);
     for (i, p) in data
         .points
         .iter()
@@ -237,7 +237,7 @@ fn points(data: &Data, spent: &Spending) -> Table {
     table
 }
 
-/// Draws time against dollars: a panel for each application and class, a series for each site.
+/// Draws time against cost: a panel for each application and class, a series for each site.
 fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     let of = |p: usize| -> Option<(&Summary, &Summary)> {
         let all = &data.points[p].summaries;
@@ -269,13 +269,13 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
         .filter(|f| !["site", "app", "class"].contains(f))
         .collect();
     let unit = layout::scale(with.iter().filter_map(|p| Some(of(*p)?.0.mean)), "s");
-    let panels: Vec<(String, Vec<Spot>)> = works
+    let panels: Vec<(String, Vec<PlotSpot>)> = works
         .iter()
         .map(|((app, class), points)| {
             let named = points.len() <= MAX_NAMES;
             let spots = points.iter().filter_map(|p| {
                 let (wall, cost) = of(*p)?;
-                Some(Spot {
+                Some(PlotSpot {
                     series: sites.get_index_of(data.points[*p].level(FactorId::Site))?,
                     name: if named && !varying.is_empty() {
                         data.label(*p, &varying)
@@ -291,7 +291,7 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     let series: Vec<String> = sites.iter().map(|s| (*s).to_owned()).collect();
     let x = format!("wall time, {}", unit.1);
     let drawing = plot::scatter("cost", (&x, "cost of a run, USD"), &series, &panels)?;
-    let caption = "Each point by how long its runs take and what they cost, sites by colour and shape: means of the repeats with their \
+    let caption = "Wall time and cost of each point, sites by colour and shape: means of the repeats with their \
                    95 % intervals; lower and further left is better.";
     Ok(Some(drawing.plot(
         "cost-time".to_owned(),

@@ -1,8 +1,8 @@
-//! Every repeat of every point.
+//! Plots of every repeat of every point.
 
 use super::{
     drift,
-    layout::{self, Figure, PlannedPlot},
+    layout::{self, PlannedPlot, ReportFigure},
     time::capital,
 };
 use crate::results::{
@@ -56,7 +56,7 @@ fn draw(
     q: &str,
     unit: &str,
     number: usize,
-    figure: &Figure<'_>,
+    figure: &ReportFigure<'_>,
     title: String,
 ) -> Result<Plot, AnalysisError> {
     let values = |p: usize| {
@@ -66,7 +66,7 @@ fn draw(
             .map(Vec::as_slice)
             .unwrap_or_default()
     };
-    // Points differ far more than repeats do, so each point is shown around its own median.
+    // Points differ far more than repeats do, so each point is drawn relative to its own median.
     let median = |p: usize| {
         data.points[p]
             .summaries
@@ -77,7 +77,7 @@ fn draw(
         figure.points.iter().map(|p| median(*p)).collect(),
         Some(unit),
     );
-    // The colour comes from the site, else from the first factor that is not on the axis of the other plots.
+    // The colour shows the site or, with a single site, the first factor that is not on the axis of the other plots.
     let rest = figure.rest();
     let factor = rest
         .iter()
@@ -128,11 +128,11 @@ fn draw(
         .map(|c| factor.map_or(String::new(), |f| quantity::level(f, c)))
         .collect();
     let id = format!("repeats-{}-{number}-{}", cvc_show::slug(q), figure.id);
-    let mut caption = "Each dot is one run, as deviation from the median of its point, which stands at the right; the band lies between the quartiles. Rings are outliers.".to_owned();
+    let mut caption = "Each dot is one run, as deviation from the median of its point, printed at the right; the band spans the quartiles. Rings are outliers.".to_owned();
     if order.len() > MAX_ROWS {
         caption.push_str(&format!(" The first {MAX_ROWS} of {} points.", order.len()));
     }
-    // With fewer colours than levels a legend would mislead: the names of the rows must do.
+    // With fewer colours than levels a legend would mislead, so the rows have names instead.
     let legend = if names.len() > PALETTE.len() {
         &[][..]
     } else {

@@ -1,4 +1,4 @@
-//! Whether results changed in the course of the campaign, or runs were like the one before: warnings, and a plot of the order of runs against their results.
+//! Drift of results during the campaign, and correlation of consecutive runs: warnings, and a plot of results in the order of the runs.
 
 use crate::results::{data::Data, quantity};
 use cvc_core::point::FactorId;
@@ -7,23 +7,23 @@ use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Drift, Lag, drift, lag};
 use cvc_show::{
     Block,
-    plot::{self, Moment},
+    plot::{self, PlotMoment},
 };
 use indexmap::IndexSet;
 use std::collections::{HashMap, HashSet};
 
-/// What is looked at: times, which machines change.
+/// The quantities checked. They are times, because times depend on the machine.
 const QUANTITIES: [&str; 2] = [names::WALL_S, names::CKPT_LATENCY_S];
-/// Probability below which a drift is reported; there may be several sites and quantities.
+/// Probability (p-value) below which a drift is reported. It is small because several sites and quantities may be tested.
 const SURE: f64 = 0.01;
-/// Fewest runs for a plot.
-const ENOUGH: usize = 8;
-/// From so many runs on, marks that would cover each other are drawn once.
+/// Minimum number of runs for a plot.
+const MIN_RUNS: usize = 8;
+/// Number of runs above which only one of the marks that would cover each other is drawn.
 const MANY: usize = 2000;
-/// The cells, along time and deviation, in which marks of many runs cover each other.
+/// Number of grid cells along time and along deviation. With many runs, only one mark is drawn in each cell.
 const CELLS: (f64, f64) = (160.0, 60.0);
 
-/// The results of one site over time: each run's start, hours after the first of the campaign, and its value, point by point.
+/// Returns the results of one site over time. For each point: the start of each run, hours after the campaign's first run, and its value.
 fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
     let first = data
         .runs
@@ -56,7 +56,7 @@ fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// Says which results drifted.
+/// Returns warnings about drifting or correlated results.
 pub(super) fn warnings(data: &Data) -> Vec<String> {
     let mut warnings = Vec::new();
     for site in data.levels("site") {
@@ -64,20 +64,20 @@ pub(super) fn warnings(data: &Data) -> Vec<String> {
             let results = of_site(data, site, quantity);
             let drifted = drift(&results)
                 .filter(|found| found.p_value < SURE)
-                .map(|found| tell(site, quantity, &found));
-            // what drifts is alike from one run to the next as well: one warning is enough
-            let alike = || {
+                .map(|found| describe_drift(site, quantity, &found));
+            // a drift also makes consecutive runs correlated, so one warning is enough
+            let correlated = || {
                 lag(&results)
                     .filter(|found| found.p_value < SURE)
-                    .map(|found| tell_alike(site, quantity, &found))
+                    .map(|found| describe_correlation(site, quantity, &found))
             };
-            warnings.extend(drifted.or_else(alike));
+            warnings.extend(drifted.or_else(correlated));
         }
     }
     warnings
 }
 
-fn tell(site: &str, quantity: &str, found: &Drift) -> String {
+fn describe_drift(site: &str, quantity: &str, found: &Drift) -> String {
     let percent = |ratio: f64| super::effects::percent((ratio - 1.0) * 100.0);
     let way = if found.ratio > 1.0 { "rose" } else { "fell" };
     let over = if found.span < 1.0 {
@@ -87,7 +87,7 @@ fn tell(site: &str, quantity: &str, found: &Drift) -> String {
     };
     format!(
         "Results drifted: the {} on {site} {way} by {} % over {over} (95 %: {} to {} %, {} runs). Comparisons of interleaved repeats allow for \
-         it; means and their intervals do not. The plot of the order of runs shows it.",
+         drift; means and their intervals do not. See the plot of the order of runs.",
         quantity::heading(quantity),
         percent(found.ratio).trim_start_matches('-'),
         percent(found.interval.low),
@@ -96,18 +96,18 @@ fn tell(site: &str, quantity: &str, found: &Drift) -> String {
     )
 }
 
-fn tell_alike(site: &str, quantity: &str, found: &Lag) -> String {
+fn describe_correlation(site: &str, quantity: &str, found: &Lag) -> String {
     format!(
-        "Runs are like the one before: the {} on {site} of neighbouring runs are correlated by {:.2} ({} runs), as by states of the machine that \
-         last. Repeats then tell less than their number says, and intervals of means hold less often; comparisons of interleaved repeats allow \
-         for it. The plot of the order of runs shows it.",
+        "Consecutive runs are correlated: {} on {site}, correlation {:.2} ({} runs). Lasting states of the machine have this effect. Repeats then carry \
+         less information than independent ones, and intervals of means are too narrow; comparisons of interleaved repeats allow \
+         for it. See the plot of the order of runs.",
         quantity::heading(quantity),
         found.correlation,
         found.values,
     )
 }
 
-/// Draws the results of all runs in the order in which they began, each as its deviation from the mean of its point.
+/// Draws the results of all runs in the order of their starts, each as the deviation from its point's mean.
 pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
     let sites: IndexSet<&str> = data.levels("site");
     let mut blocks = Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
                 .filter(|point| point.len() > 1)
             {
                 let mean = point.iter().map(|(_, value)| value).sum::<f64>() / point.len() as f64;
-                let deviation = |(hours, value): &(f64, f64)| Moment {
+                let deviation = |(hours, value): &(f64, f64)| PlotMoment {
                     series,
                     minutes: hours * 60.0,
                     deviation_pct: (value / mean - 1.0) * 100.0,
@@ -127,7 +127,7 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
                 moments.extend(point.iter().filter(|_| mean > 0.0).map(deviation));
             }
         }
-        if moments.len() < ENOUGH {
+        if moments.len() < MIN_RUNS {
             continue;
         }
         let thinned = moments.len() > MANY;
@@ -143,8 +143,8 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
             ""
         };
         let caption = format!(
-            "Each mark is one run: when it began, and how far its result is from the mean of its point. Without drift the marks lie evenly \
-             about 0.{several}"
+            "Each mark is one run: its start, and the deviation of its result from the mean of its point. Without drift the marks scatter evenly \
+             around 0.{several}"
         );
         let title = format!("{}: order of runs", super::time::capital(data, q));
         blocks.push(Block::Plot(drawing.plot(id, title, caption)));
@@ -152,9 +152,9 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
     Ok(blocks)
 }
 
-/// One mark of those of each series that lie in the same cell.
-fn without_covered(moments: Vec<Moment>) -> Vec<Moment> {
-    let range = |of: fn(&Moment) -> f64| {
+/// Keeps one mark of each series in each grid cell.
+fn without_covered(moments: Vec<PlotMoment>) -> Vec<PlotMoment> {
+    let range = |of: fn(&PlotMoment) -> f64| {
         moments
             .iter()
             .map(of)

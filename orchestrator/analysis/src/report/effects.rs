@@ -1,7 +1,8 @@
-//! The effect of each factor over all points: one row for two levels and a quantity.
+//! The effect of each factor over all points: a row for each pair of levels and quantity.
 
+use super::strategies;
 use crate::results::{
-    counterpart::{Pair, compared_levels, pairs, ratio_groups, repeats},
+    counterpart::{CounterpartPair, compared_levels, pairs, ratio_groups, repeats},
     data::Data,
     quantity,
 };
@@ -9,17 +10,19 @@ use cvc_core::{record::names, units::counted};
 use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
 use cvc_show::{
     Cell, Column, Table,
-    format::{MOST_PCT, level},
+    format::{MAX_PCT, level},
 };
 
 /// Maximum number of rows.
 const MAX_ROWS: usize = 400;
 
-/// Quantities whose effects are shown. Processor time is compared only between points whose runs reach their end.
-const QUANTITIES: [&str; 5] = [
+/// Quantities whose effects are shown. Processor times are compared only between points whose runs end normally.
+const QUANTITIES: [&str; 7] = [
     names::WALL_S,
     names::CKPT_LATENCY_S,
+    names::CKPT_STOP_S,
     names::CKPT_STORED_BYTES,
+    names::RESTART_LATENCY_S,
     names::RESTART_TO_END_S,
     names::CPU_S,
 ];
@@ -41,17 +44,17 @@ pub(super) fn table(data: &Data) -> Table {
         ]
         .map(|(id, heading)| Column::of(id, heading, "%")),
     );
-    columns.push(Column::plain("verdict", "in words"));
+    columns.push(Column::plain("verdict", "verdict"));
     let mut effects = all(data);
     let level = level(adjust_effects(
         effects.iter_mut().map(|found| &mut found.effect),
     ));
     let caption = format!(
-        "What changes if one factor changes and all others stay: geometric mean, over points, of the first level divided by the second, \
-         from repeats with the same number, less 1. Every point weighs the same. The interval is Student's t of the logarithms \
+        "Effect of changing one factor with all others fixed: geometric mean, over points, of the first level divided by the second, \
+         from repeats with the same number, minus 1. All points have equal weight. The interval is Student's t of the logarithms \
          over the repeats of these points (Welch-Satterthwaite; points with a counterpart in common count as one sample), or over points where \
-         repeats are single. Intervals and words take the number of rows into account: they are at {level}, so that of all effects that are called \
-         larger or smaller 5 % are chance on average, and of their intervals 95 % hold (Benjamini-Hochberg, Benjamini-Yekutieli)."
+         repeats are single. Intervals are adjusted for the number of rows (to {level}), and verdicts follow from them: of all effects reported as \
+         larger or smaller, 5 % are due to chance on average, and of their intervals 95 % hold (Benjamini-Hochberg, Benjamini-Yekutieli)."
     );
     let mut table = Table::new("effects", "Effect of each factor", &caption, columns);
     if effects.len() > MAX_ROWS {
@@ -59,7 +62,7 @@ pub(super) fn table(data: &Data) -> Table {
             .caption
             .push_str(&format!(" Only the first {MAX_ROWS} are listed."));
     }
-    for Found {
+    for FactorEffect {
         factor,
         level: of_level,
         baseline,
@@ -84,8 +87,8 @@ pub(super) fn table(data: &Data) -> Table {
     table
 }
 
-/// The effect of one level of a factor on a quantity, compared with another.
-struct Found<'d> {
+/// The effect of a factor on a quantity: one level compared with another level.
+struct FactorEffect<'d> {
     factor: &'d str,
     level: &'d str,
     baseline: &'d str,
@@ -93,14 +96,19 @@ struct Found<'d> {
     effect: PooledRatio,
 }
 
-/// Finds the effects of all factors.
-fn all(data: &Data) -> Vec<Found<'_>> {
+/// Returns the effects of all factors.
+fn all(data: &Data) -> Vec<FactorEffect<'_>> {
     let mut found = Vec::new();
     for factor in data.varying() {
         for (level, baseline) in compared_levels(data, factor) {
-            for quantity in QUANTITIES {
+            // without strategies, the stop of the program equals the checkpoint time
+            let has_stops = strategies::has_strategies(data);
+            for quantity in QUANTITIES
+                .into_iter()
+                .filter(|of| has_stops || *of != names::CKPT_STOP_S)
+            {
                 let effect = effect(data, factor, level, baseline, quantity);
-                found.extend(effect.map(|effect| Found {
+                found.extend(effect.map(|effect| FactorEffect {
                     factor,
                     level,
                     baseline,
@@ -113,7 +121,7 @@ fn all(data: &Data) -> Vec<Found<'_>> {
     found
 }
 
-/// Returns the effect of a factor on a quantity over all points that have a counterpart.
+/// Returns the effect of a factor on a quantity, over all points with an otherwise equal counterpart.
 fn effect(
     data: &Data,
     factor: &str,
@@ -127,18 +135,22 @@ fn effect(
 }
 
 /// Returns the effect on a quantity over these pairs of points.
-pub(super) fn compared(data: &Data, pairs: &[Pair], quantity: &str) -> Option<PooledRatio> {
+pub(super) fn compared(
+    data: &Data,
+    pairs: &[CounterpartPair],
+    quantity: &str,
+) -> Option<PooledRatio> {
     pooled_ratio(&ratio_groups(data, pairs, quantity))
 }
 
-/// Says what an effect is.
+/// Describes an effect as a verdict.
 pub(super) fn verdict(effect: &PooledRatio) -> String {
     let pairs = counted(effect.pairs as u32, "pair");
     match effect.interval {
         None => no_interval(effect),
         Some(_) if effect.is_equal() => "the same".to_owned(),
-        Some(_) if !effect.differs() => format!("no effect shown ({pairs})"),
-        Some(_) if effect.change_pct() > MOST_PCT => {
+        Some(_) if !effect.differs() => format!("no significant difference ({pairs})"),
+        Some(_) if effect.change_pct() > MAX_PCT => {
             format!("{} as large", change(effect.ratio))
         }
         Some(_) => format!(
@@ -153,21 +165,21 @@ pub(super) fn verdict(effect: &PooledRatio) -> String {
     }
 }
 
-/// Says why an effect has no interval.
+/// Returns the reason why an effect has no interval.
 pub(super) fn no_interval(effect: &PooledRatio) -> String {
     if effect.pairs == 1 {
-        return "a single pair of runs: no interval".to_owned();
+        return "no interval: a single pair of runs".to_owned();
     }
     let needed = effect
         .pairs_needed()
-        .map_or(String::new(), |n| format!(": it takes {n}"));
+        .map_or(String::new(), |n| format!(": {n} needed"));
     format!(
         "{} scatter too much for an interval{needed}",
         counted(effect.pairs as u32, "pair")
     )
 }
 
-/// From this ratio on, an effect is shown as a multiple.
+/// Minimum ratio that is shown as a multiple instead of a percentage.
 pub(super) const MULTIPLE_FROM: f64 = 2.0;
 
 /// Formats a ratio as a change in percent, or as a multiple.
@@ -195,10 +207,10 @@ pub(super) fn signed(pct: f64) -> String {
     format!("{sign}{}", percent(pct))
 }
 
-/// Formats a percentage with two or three digits; one beyond a thousand is none.
+/// Formats a percentage with two or three digits; above [`MAX_PCT`], as `over` this maximum.
 pub(super) fn percent(value: f64) -> String {
-    if value > MOST_PCT {
-        return format!("over {MOST_PCT}");
+    if value > MAX_PCT {
+        return format!("over {MAX_PCT}");
     }
     let decimals = if value.abs() >= 99.5 {
         0
@@ -208,7 +220,7 @@ pub(super) fn percent(value: f64) -> String {
         2
     };
     let text = format!("{value:.decimals$}");
-    // a sign before zeros would mislead
+    // omit the sign if all digits are zero
     match text.trim_start_matches('-') {
         "0.00" => "0.00".to_owned(),
         _ => text,

@@ -1,4 +1,4 @@
-//! The short answer: what the campaign asked, how the runs ended, and how much the checkpoints of each application differ in size and time.
+//! Key findings: the factors of the campaign, the outcomes of the runs, and the range of checkpoint sizes and times of each application.
 
 use super::{abstract_of, answers};
 use crate::results::{data::Data, quantity};
@@ -6,7 +6,7 @@ use cvc_core::record::names;
 use cvc_index::RunOutcome;
 use cvc_show::{Block, Cell, Column, Section, Table};
 
-/// The quantities of the table, with the names of their least and greatest values.
+/// Quantities of the table, each with the names for its minimum and maximum.
 const EXTREMES: [(&str, [&str; 2]); 2] = [
     (
         names::CKPT_STORED_BYTES,
@@ -34,7 +34,7 @@ pub(super) fn section(data: &Data) -> Section {
     }
     Section {
         id: "found",
-        title: "What was found".to_owned(),
+        title: "Key findings".to_owned(),
         blocks,
     }
 }
@@ -56,21 +56,21 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
     pairs
 }
 
-/// The short answer for a terminal: how much and how long, then what was asked. Empty while no run has succeeded.
-pub(super) fn told(data: &Data) -> Vec<(String, String)> {
+/// Returns the key findings for a terminal: checkpoint sizes and times, then the answers. Empty if no run has succeeded.
+pub(super) fn lines(data: &Data) -> Vec<(String, String)> {
     if !data.runs.iter().any(|run| run.counts()) {
         return Vec::new();
     }
-    let mut told: Vec<(String, String)> = abstract_of::extents(data)
+    let mut lines: Vec<(String, String)> = abstract_of::extents(data)
         .into_iter()
         .map(|(what, found)| (format!("a {what}"), found))
         .collect();
-    told.extend(answers::of(data));
-    told
+    lines.extend(answers::of(data));
+    lines
 }
 
 fn extremes(data: &Data) -> Table {
-    // An application's own checkpoints cannot be compared with images of its processes.
+    // A checkpoint that an application writes itself cannot be compared with images of its processes.
     let kinds: &[&str] = if data.levels("checkpointer").len() > 1 {
         &["app", "class", "checkpointer"]
     } else {
@@ -88,7 +88,7 @@ fn extremes(data: &Data) -> Table {
             columns.push(Column::plain(&format!("{q}_{end}_at"), "at"));
         }
     }
-    let caption = "Means of the repeats, least and greatest over the points of each application and class, with the point.";
+    let caption = "Minimum and maximum mean of the repeats over the points of each application and class, with the point.";
     let mut table = Table::new("found_extremes", "Checkpoints", caption, columns);
     let mut groups: indexmap::IndexMap<Vec<&str>, Vec<usize>> = indexmap::IndexMap::new();
     for (i, p) in data.points.iter().enumerate() {
@@ -121,7 +121,7 @@ fn extremes(data: &Data) -> Table {
                     .get(*q)
                     .map_or(f64::NAN, |s| s.mean)
             };
-            // Stable, so that the first in the order of the plan wins among equals.
+            // The sort is stable, so that the first of equal points in the order of the plan wins.
             with.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
             let least = with.first().copied();
             let greatest = with
@@ -146,7 +146,7 @@ fn extremes(data: &Data) -> Table {
     table
 }
 
-/// Describes the point, and says how many others have the same mean.
+/// Describes a point, and counts the other points with the same mean.
 fn place(
     data: &Data,
     point: usize,

@@ -1,4 +1,4 @@
-//! How the time of a checkpoint divides into coordination and storage.
+//! Division of a checkpoint's time into coordination and storage.
 
 use super::layout::{self, PlannedPlot, Sheet};
 use crate::results::data::Data;
@@ -32,7 +32,7 @@ pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
 fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
     let mut caption =
         "Coordination: from the coordinator's start of the checkpoint to the last barrier before the images are written. Storage: from \
-                       there until every process has written its image (with gzip or pigz: until the last image is whole). Mean of the repeats; the \
+                       then until every process has written its image (with gzip or pigz: until the last image is complete). Mean of the repeats; the \
                        whisker is the 95 % interval of the checkpoint time, which is their sum; lower is better."
             .to_owned();
     let mean = |p: usize, q: &str| data.points[p].summaries.get(q).map_or(0.0, |s| s.mean);

@@ -1,5 +1,5 @@
-//! How points are laid out in plots: one sheet for each application, with a panel for each of its classes; one factor along the axis, the
-//! others as panels or series. Sites are series before anything else is, so that one plot compares them.
+//! Layout of points in plots. Each application has one sheet (a drawing of several panels), with a panel for each of its classes. One factor is along
+//! the axis; the others become panels or series. Sites become series first, so that one plot compares them.
 
 use crate::results::{data::Data, quantity, rows::PointRow};
 use cvc_core::point::FactorId;
@@ -13,68 +13,71 @@ use cvc_show::{
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};
 
-/// Maximum number of panels on a sheet; the tables show everything.
+/// Maximum number of panels on a sheet; the tables have all values.
 const MAX_PANELS: usize = 24;
 
 /// Maximum number of figures in a section.
 pub(super) const MAX_FIGURES: usize = 24;
 
-/// A plot that takes more than this has so many marks that nobody could tell them apart.
+/// Maximum size of a plot, bytes: a larger plot has too many marks to be legible.
 const MAX_DRAWING_BYTES: usize = 800_000;
 
-/// Factors whose levels get figures of their own, because their scales have nothing in common.
+/// Factors with a separate figure for each level, because the scales of the levels are unrelated.
 const FIGURES: [&str; 2] = ["app", "class"];
 
 /// The points of one figure.
-pub(super) struct Figure<'a> {
-    /// What the points have in common: `kernel-solver, S`.
+pub(super) struct ReportFigure<'a> {
+    /// The levels common to the points: `kernel-solver, S`.
     pub title: String,
-    /// Name in links.
+    /// Anchor of the figure in links.
     pub id: String,
     pub points: Vec<usize>,
-    /// What identifies the sheet: the application.
+    /// Identifier of the sheet: the application.
     sheet: String,
-    /// What its points share, but those of other figures may not: class, checkpointer, mapping.
+    /// Levels shared by all points of this figure that differ in other figures: class, checkpointer, mapping.
     common: Vec<String>,
     /// Factor along the axis.
     x: Option<&'a str>,
     categories: Categories,
-    /// Whether a line from one category to the next makes sense.
+    /// Whether categories have an order, so that lines may connect them.
     ordered: bool,
     levels: Vec<String>,
-    /// The remaining factors.
+    /// The factors that are not along the axis.
     rest: Vec<&'a str>,
 }
 
-/// The figures of one application: small multiples in one drawing.
+/// The figures of one application, drawn as panels of one drawing.
 pub(super) struct Sheet<'a> {
     pub title: String,
     pub id: String,
-    figures: Vec<Figure<'a>>,
+    figures: Vec<ReportFigure<'a>>,
 }
 
 /// One panel of a sheet.
-pub(super) struct Part<T> {
+pub(super) struct ReportPart<T> {
     pub title: String,
     pub categories: Categories,
-    /// Whether a line from one category to the next makes sense.
+    /// Whether categories have an order, so that lines may connect them.
     pub ordered: bool,
-    /// Panels with the same number share the scale of their values.
+    /// Index of the scale of the panel's values; panels with equal indices are drawn to the same scale.
     pub scale: usize,
     /// Points by category, or by series and category.
     pub points: T,
 }
 
-/// The point in each category, if there is one.
+/// The point of each category, if there is one.
 pub(super) type PointsByCategory = Vec<Option<usize>>;
 
-/// The name of a panel, and for each series the point in each category.
+/// The name of a panel, and the points of each of its series, by category.
 type SeriesPanel = (String, Vec<PointsByCategory>);
 
 /// Groups the drawable points into figures.
 ///
-/// A point whose runs are restarted is left out where the same point without restarts is drawn: until its checkpoint it is the same.
-pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
+/// A point with restarts is omitted if the otherwise equal point without restarts is drawn, because both are equal until the checkpoint.
+pub(super) fn figures<'a>(
+    data: &'a Data,
+    drawable: impl Fn(usize) -> bool,
+) -> Vec<ReportFigure<'a>> {
     let twice = twice(data, &drawable);
     let drawable = |p: usize| drawable(p) && !twice.contains(&p);
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
@@ -92,31 +95,31 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         without.entry(key(p)).or_default().push(i);
     }
     let figure = |(key, points): (Vec<&'a str>, Vec<usize>)| {
-        // Failed points count for the axis too: without them an application could get another axis than the others.
+        // Consider failed points for the axis too, so that all applications have the same axis.
         let like = |p: &&usize| {
             points.iter().any(|o| {
                 data.points[*o].level(FactorId::Checkpointer)
                     == data.points[**p].level(FactorId::Checkpointer)
             })
         };
-        let meant: BTreeSet<usize> = points
+        let intended: BTreeSet<usize> = points
             .iter()
             .chain(without.get(&key).into_iter().flatten().filter(like))
             .copied()
             .collect();
-        figure(data, &key, points, &meant)
+        figure(data, &key, points, &intended)
     };
     groups.into_iter().map(figure).collect()
 }
 
-/// The drawable points that show the same as other drawable points, because they differ only in whether runs are restarted after it.
+/// Returns the drawable points that are otherwise equal to another drawable point, but are restarted after the checkpoint.
 fn twice(data: &Data, drawable: &impl Fn(usize) -> bool) -> BTreeSet<usize> {
     (0..data.points.len())
         .filter(|p| drawable(*p) && data.unrestarted(*p).is_some_and(drawable))
         .collect()
 }
 
-/// Puts the figures of an application on one sheet, as long as the palette has a colour for each series.
+/// Combines the figures of an application into one sheet, if the palette has a colour for each series.
 pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Sheet<'a>> {
     let mut sheets: Vec<(Sheet<'a>, IndexSet<String>)> = Vec::new();
     for figure in figures(data, drawable) {
@@ -144,7 +147,7 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
         }
     }
     let alone = |(mut sheet, _): (Sheet<'a>, IndexSet<String>)| {
-        // What all panels have in common appears once.
+        // Move levels common to all panels to the title.
         if let [figure] = &mut sheet.figures[..] {
             let common = figure.common.join(", ");
             figure.common.clear();
@@ -166,7 +169,7 @@ impl Sheet<'_> {
     }
 
     /// Returns one panel for each combination of the factors that are not along the axis.
-    pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<PointsByCategory>> {
+    pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<ReportPart<PointsByCategory>> {
         let parts = self.figures.iter().enumerate().flat_map(|(scale, figure)| {
             figure
                 .split(data, &figure.rest)
@@ -182,7 +185,7 @@ impl Sheet<'_> {
         &self,
         data: &Data,
         caption: &mut String,
-    ) -> (Vec<String>, Vec<Part<Vec<PointsByCategory>>>) {
+    ) -> (Vec<String>, Vec<ReportPart<Vec<PointsByCategory>>>) {
         let all: IndexSet<String> = self.figures.iter().flat_map(|f| f.series(data).0).collect();
         let mut parts = Vec::new();
         for (scale, figure) in self.figures.iter().enumerate() {
@@ -201,7 +204,7 @@ impl Sheet<'_> {
     }
 }
 
-/// Cuts the panels to the maximum of a sheet, and says in the caption how many there were.
+/// Truncates the panels of a sheet to the maximum, and states the total number in the caption.
 pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
     if parts.len() > MAX_PANELS {
         caption.push_str(&format!(
@@ -220,7 +223,7 @@ pub(super) struct PlannedPlot<'a> {
 }
 
 impl<'a> PlannedPlot<'a> {
-    /// Plans a plot; `draw` gets its title.
+    /// Plans a plot; `draw` receives the plot's title.
     pub fn new(
         title: String,
         draw: impl FnOnce(String) -> Result<Plot, AnalysisError> + 'a,
@@ -232,7 +235,7 @@ impl<'a> PlannedPlot<'a> {
     }
 }
 
-/// Adds plots to a section, up to the maximum, and lists those left out.
+/// Adds plots to a section, up to the maximum, and lists the omitted ones.
 pub(super) fn add(
     blocks: &mut Vec<Block>,
     plots: Vec<PlannedPlot<'_>>,
@@ -252,7 +255,7 @@ pub(super) fn add(
     }
     if !left_out.is_empty() {
         let text = format!(
-            "Not drawn, to keep the page readable; the tables have their numbers: {}.",
+            "Omitted to keep the page readable; their numbers are in the tables: {}.",
             left_out.join("; ")
         );
         blocks.push(Block::Text { text });
@@ -260,34 +263,35 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Lays out the drawn `points`. The axis follows from `meant`, which also has the points that failed.
+/// Lays out the drawn `points`. The axis is chosen from `intended`, which also contains failed points.
 fn figure<'a>(
     data: &'a Data,
     key: &[&str],
     points: Vec<usize>,
-    meant: &BTreeSet<usize>,
-) -> Figure<'a> {
+    intended: &BTreeSet<usize>,
+) -> ReportFigure<'a> {
     let levels =
         |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
-    let meant_levels =
-        |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
+    let intended_levels = |f: &str| -> IndexSet<&str> {
+        intended.iter().map(|p| data.points[*p].factor(f)).collect()
+    };
     let (sites, mut varying): (Vec<&str>, Vec<&str>) = data
         .varying()
         .into_iter()
-        .filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1)
+        .filter(|f| !FIGURES.contains(f) && intended_levels(f).len() > 1)
         .partition(|f| *f == "site");
-    // the last factors become series, and any other makes a better axis
+    // sites come last, so that they become series; any other factor is preferred for the axis
     let alone = varying.is_empty();
     varying.extend(sites);
     let along = |f: &&&str| alone || **f != "site";
     let numeric = |f: &&&str| {
-        meant_levels(f)
+        intended_levels(f)
             .iter()
             .filter(|l| l.parse::<f64>().is_err())
             .count()
             <= 1
     };
-    // Counted over the whole campaign, so that an application with failed points keeps the axis of the others.
+    // Count levels over the whole campaign, so that an application with failed points has the same axis as the others.
     let everywhere = |f: &&&str| data.levels(f).len();
     let x = varying
         .iter()
@@ -301,7 +305,7 @@ fn figure<'a>(
         .copied();
     let axis = x.unwrap_or("mapping");
     let mut order: Vec<(f64, u32, String)> = Vec::new();
-    for p in meant.iter().map(|p| &data.points[*p]) {
+    for p in intended.iter().map(|p| &data.points[*p]) {
         let level = p.factor(axis);
         if order.iter().all(|(_, _, l)| l != level) {
             let rank = if axis == "mapping" {
@@ -312,9 +316,9 @@ fn figure<'a>(
             order.push((rank, p.nodes, level.to_owned()));
         }
     }
-    // Stable, so that levels without a number keep the order of the campaign file.
+    // The sort is stable, so that levels without a number keep the order of the campaign file.
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let one_node = axis == "mapping" && meant.iter().all(|p| data.points[*p].nodes == 1);
+    let one_node = axis == "mapping" && intended.iter().all(|p| data.points[*p].nodes == 1);
     let names = order
         .iter()
         .map(|(rank, _, level)| {
@@ -340,7 +344,7 @@ fn figure<'a>(
         .chain(fixed)
         .collect();
     let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
-    Figure {
+    ReportFigure {
         ordered: order.len() > 1
             && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
         sheet: key[0].to_owned(),
@@ -358,7 +362,7 @@ fn figure<'a>(
     }
 }
 
-/// Returns the sort key of a level: numbers and sizes by magnitude, everything else first.
+/// Returns the sort key of a level: numbers and sizes by magnitude; all other levels come first.
 fn rank(level: &str) -> f64 {
     level
         .parse::<f64>()
@@ -372,8 +376,8 @@ fn rank(level: &str) -> f64 {
         .unwrap_or(f64::NEG_INFINITY)
 }
 
-impl<'a> Figure<'a> {
-    fn part<T>(&self, name: String, scale: usize, points: T) -> Part<T> {
+impl<'a> ReportFigure<'a> {
+    fn part<T>(&self, name: String, scale: usize, points: T) -> ReportPart<T> {
         let title = self
             .common
             .iter()
@@ -382,7 +386,7 @@ impl<'a> Figure<'a> {
             .filter(|t| !t.is_empty())
             .collect::<Vec<_>>()
             .join(", ");
-        Part {
+        ReportPart {
             title,
             categories: self.categories.clone(),
             ordered: self.ordered,
@@ -391,7 +395,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// Makes series of as many factors as the palette has colours for, and panels of the others. Returns the names of the series, and the
+    /// Uses as many factors for series as the palette has colours, and the remaining factors for panels. Returns the names of the series, and the
     /// panels.
     fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
         let mut outer = 0;
@@ -421,7 +425,7 @@ impl<'a> Figure<'a> {
         self.rest.iter().copied().chain(self.x).collect()
     }
 
-    /// Returns the factors other than that of the axis.
+    /// Returns the factors that are not along the axis.
     pub fn rest(&self) -> &[&'a str] {
         &self.rest
     }
@@ -454,13 +458,13 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// Returns the scale that the numbers of a plot share: a divisor, and the unit to show.
+/// Returns the common scale for the numbers of a plot: a divisor, and the unit to show.
 pub(super) fn scale(values: impl Iterator<Item = f64>, unit: &str) -> (f64, String) {
     let style = Style::for_values(values.collect(), Some(unit));
     (style.divisor(), style.unit.unwrap_or_default())
 }
 
-/// Returns a summary as it is drawn; a single value has an interval of width 0.
+/// Returns mean, lower and upper end of a summary for drawing; a single value has an interval of width 0.
 pub(super) fn whisker(s: &Summary, divisor: f64) -> Whisker {
     let (low, high) = s.interval.map_or((s.mean, s.mean), |i| (i.low, i.high));
     (s.mean / divisor, low / divisor, high / divisor)

@@ -1,10 +1,11 @@
-//! Reports: one file for each table or plot. `cvc-show` writes them.
+//! Reports: one file for each table or plot, which `cvc-show` writes.
 //!
-//! A report is built from the index alone ([`build`]); the same index gives the same report.
+//! A report is built from the index alone ([`build`]), so the same index gives the same report.
 
 mod abstract_of;
 mod agreement;
 mod answers;
+mod checkpoint_layouts;
 mod comparison;
 mod consistency;
 mod cost;
@@ -12,6 +13,7 @@ mod distribution;
 mod drift;
 mod effects;
 mod key_findings;
+mod late_images;
 mod latency;
 mod layout;
 mod noise;
@@ -21,10 +23,14 @@ mod pages;
 mod prediction;
 mod prediction_plot;
 mod price_of_checkpoints;
+mod rank_files;
 mod repeat;
+mod restart_counts;
 mod restarts;
+pub(crate) mod scaling;
 mod series;
 mod size_by_zone;
+mod strategies;
 mod summary;
 mod time;
 mod timeline;
@@ -48,11 +54,16 @@ pub fn build(index: &Index) -> Result<Document, AnalysisError> {
         time::section(&data)?,
         summary::section(&data),
     ];
+    sections.push(scaling::section(&data)?);
+    sections.push(checkpoint_layouts::section(&data)?);
     sections.push(prediction::section(&data)?);
     sections.extend([
+        strategies::section(&data),
         comparison::section(&data),
         size_by_zone::section(&data),
+        rank_files::section(&data, index)?,
         series::section(&data, index)?,
+        restarts::section(&data),
         pages::section(&data),
         traces::section(&data),
         time::merits(&data)?,
@@ -76,7 +87,7 @@ pub fn build(index: &Index) -> Result<Document, AnalysisError> {
             .unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
         sections,
-        found: key_findings::told(&data),
+        found: key_findings::lines(&data),
         data_tables: Vec::new(),
         long_rows: Some(Arc::new(data.records(index))),
     })

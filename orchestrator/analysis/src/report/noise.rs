@@ -1,4 +1,4 @@
-//! Runs whose nodes did something else, too: flagged, never dropped.
+//! Runs during which other programs were active on their nodes. Such runs are flagged, never dropped.
 
 use super::summary;
 use crate::results::{data::Data, quantity, rows::PointRow};
@@ -7,22 +7,23 @@ use cvc_core::units::counted;
 use cvc_show::{Cell, Column, Table};
 use std::collections::{HashMap, HashSet};
 
-/// A share from which processor time given to others by the hypervisor is flagged.
+/// Minimum share of processor time taken by the hypervisor that is flagged.
 const STEAL: f64 = 0.01;
-/// A share from which processor time of other programs is flagged.
+/// Minimum share of processor time of other programs that is flagged.
 const OTHER_CPU: f64 = 0.05;
-/// A share from which waiting for a processor is flagged, where each process can have one of its own.
+/// Minimum share of time spent waiting for a processor that is flagged, if each process can have its own processor.
 const CPU_PRESSURE: f64 = 0.1;
-/// A share from which waiting for memory is flagged.
+/// Minimum share of time spent waiting for memory that is flagged.
 const MEMORY_PRESSURE: f64 = 0.01;
-/// Bytes from which swapping is flagged.
+/// Minimum number of swapped bytes that is flagged.
 const SWAPPED_BYTES: f64 = (1 << 20) as f64;
-/// Tasks from which other load before a run is flagged, where their processor time is not known, as a share of the processors.
+/// A run is flagged if, before its start, the number of runnable tasks was at least this share of the number of processors. Used only if the
+/// processor time of other programs is unknown.
 const RUNNABLE_PER_PROCESSOR: f64 = 0.1;
-/// The least number of such tasks: one may be a part of the kernel.
-const FEWEST_RUNNABLE: f64 = 2.0;
+/// A run is flagged only if there were at least this many runnable tasks, because a single task may belong to the kernel.
+const MIN_RUNNABLE: f64 = 2.0;
 
-/// The columns of the table, with the factor from the stored unit.
+/// Columns of the table: quantity, heading, and factor by which the stored value is multiplied.
 const COLUMNS: [(&str, &str, f64); 7] = [
     (names::STEAL_SHARE, "%", 100.0),
     (names::OTHER_CPU_SHARE, "%", 100.0),
@@ -33,16 +34,16 @@ const COLUMNS: [(&str, &str, f64); 7] = [
     (names::RUNNABLE_BEFORE, "count", 1.0),
 ];
 
-/// The times that a disturbance changes: the first that a run has is shown.
+/// Quantities that a disturbance may change. The table shows the first of them that a run recorded.
 const TIMES: [&str; 2] = [names::WALL_S, names::CKPT_LATENCY_S];
 
-/// A run that was disturbed, and by what.
+/// A disturbed run, with its disturbances.
 struct DisturbedRun {
     run: usize,
     why: Vec<String>,
 }
 
-/// The value of a quantity in a run.
+/// Returns the value of a quantity in a run.
 fn value(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64> {
     let at = point
         .repeats
@@ -52,7 +53,7 @@ fn value(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64> {
     point.values.get(quantity)?.get(at).copied()
 }
 
-/// The deviation of a run's value from the median of its point, percent.
+/// Returns the deviation of a run's value from the median of its point, percent.
 fn from_median_pct(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64> {
     let median = point
         .summaries
@@ -62,27 +63,27 @@ fn from_median_pct(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64>
     Some((value(point, quantity, repeat)? / median - 1.0) * 100.0)
 }
 
-/// The fewest processors of a node of each run that says so.
+/// Returns the number of processors of the smallest node of each run; runs that did not record it are omitted.
 fn processors(data: &Data) -> HashMap<usize, u32> {
-    let fewest = |told: &str| {
-        let counts = told.split_whitespace().map(|word| word.parse().ok());
+    let fewest = |text: &str| {
+        let counts = text.split_whitespace().map(|word| word.parse().ok());
         counts.collect::<Option<Vec<u32>>>()?.into_iter().min()
     };
     let known = data.facts.get("settings.processors").into_iter().flatten();
     known
-        .filter_map(|(told, runs)| Some((fewest(told)?, runs)))
+        .filter_map(|(text, runs)| Some((fewest(text)?, runs)))
         .flat_map(|(count, runs)| runs.iter().map(move |run| (*run, count)))
         .collect()
 }
 
 fn disturbed(data: &Data) -> Vec<DisturbedRun> {
-    // looked up for each run: a search would be quadratic
+    // computed once: a search for each run would be quadratic
     let processors_of = processors(data);
     let beside: HashSet<usize> = data
         .facts
         .get("beside")
         .into_iter()
-        .flat_map(|told| told.values().flatten().copied())
+        .flat_map(|by_value| by_value.values().flatten().copied())
         .collect();
     let counts = data.runs.iter().enumerate().filter(|(_, run)| run.counts());
     let found = counts.map(|(run, of)| {
@@ -107,14 +108,14 @@ fn disturbed(data: &Data) -> Vec<DisturbedRun> {
         };
         let swapped = value(names::SWAPPED_BYTES).filter(|bytes| *bytes >= SWAPPED_BYTES);
         let tasks = || {
-            let limit = (f64::from(processors?) * RUNNABLE_PER_PROCESSOR).max(FEWEST_RUNNABLE);
+            let limit = (f64::from(processors?) * RUNNABLE_PER_PROCESSOR).max(MIN_RUNNABLE);
             let tasks = value(names::RUNNABLE_BEFORE).filter(|tasks| *tasks >= limit)?;
             Some(format!("{tasks:.0} tasks were running before it"))
         };
         let why = [
             beside
                 .contains(&run)
-                .then(|| "another campaign measured on its machine".to_owned()),
+                .then(|| "another campaign measured on the same machine".to_owned()),
             share(
                 names::STEAL_SHARE,
                 STEAL,
@@ -144,33 +145,37 @@ fn disturbed(data: &Data) -> Vec<DisturbedRun> {
     found.filter(|found| !found.why.is_empty()).collect()
 }
 
-/// Says how many runs were disturbed.
+/// Returns the warning about disturbed runs.
 pub(super) fn warning(data: &Data) -> Option<String> {
     let found = disturbed(data);
     let of = data.runs.iter().filter(|run| run.counts()).count();
     let first = found.first()?;
     let other = if found.len() > 1 { ", for example" } else { "" };
     Some(format!(
-        "{} of {of} {} disturbed{other}: {}. They are in the numbers below; Outcomes lists them.",
+        "{} of {of} {} disturbed{other}: {}. They are included in the numbers below; Outcomes lists them.",
         counted(found.len(), "run"),
         if found.len() == 1 { "was" } else { "were" },
         first.why.join(", "),
     ))
 }
 
-/// The disturbed runs, with their times against the median of their points.
+/// Makes the table of disturbed runs, with the deviation of their times from the median of the point.
 pub(super) fn table(data: &Data) -> Table {
     let mut columns = summary::factor_columns(data);
     columns.push(Column::plain("repeat", "repeat"));
     columns.push(Column::plain("disturbed_by", "disturbed by"));
-    columns.push(Column::of("time_from_median", "time from its median", "%"));
+    columns.push(Column::of(
+        "time_from_median",
+        "deviation from the median",
+        "%",
+    ));
     columns.extend(
         COLUMNS.map(|(name, unit, _)| Column::of(name, &quantity::heading(name), unit).data_only()),
     );
     columns.push(Column::plain("run", "run").data_only());
-    let caption = "Successful runs whose nodes did something else, too, with their wall times against the median of all repeats; runs that \
-                   are killed after their checkpoint have its time instead. None is left out of any number of this report. Shares are of the \
-                   time of the program or of its restart, whichever was disturbed more, on the node where they are largest.";
+    let caption = "Successful runs with other activity on their nodes, and the deviation of their wall time from the median of all repeats; runs that \
+                   are killed after their checkpoint have its time instead. All numbers of this report include them. Shares are of the \
+                   time of the program or of its restart (the more disturbed one), on the most affected node.";
     let mut table = Table::new("disturbed", "Disturbed runs", caption, columns);
     for found in disturbed(data) {
         let run = &data.runs[found.run];

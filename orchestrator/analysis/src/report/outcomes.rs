@@ -1,11 +1,11 @@
-//! Failed, disturbed, skipped and untried runs, with their reasons.
+//! Failed, disturbed, skipped and not attempted runs, with the reasons.
 
 use super::{noise, summary};
 use crate::results::{data::Data, quantity, rows::RunRow};
 use cvc_index::RunOutcome;
 use cvc_show::{Block, Cell, Column, Section, Table};
 
-/// The table of all runs.
+/// Identifier of the table of all runs.
 const ALL: &str = "run_directories";
 
 pub(super) fn section(data: &Data) -> Section {
@@ -17,7 +17,7 @@ pub(super) fn section(data: &Data) -> Section {
         runs(
             "failed",
             "Failed runs",
-            "Runs that did not succeed, with cause and detail. What they printed is in the files stderr and stdout of the directory named (of a restart: restart.stderr, restart.stdout), below that of the campaign.",
+            "Runs that did not succeed, with cause and detail. Their output is in the files stderr and stdout (of a restart: restart.stderr, restart.stdout) of their directory, relative to the campaign.",
             &|r| r.state == RunOutcome::Failed,
         ),
         runs(
@@ -45,7 +45,7 @@ pub(super) fn section(data: &Data) -> Section {
     );
     if blocks.is_empty() {
         blocks.push(Block::Text {
-            text: "Nothing failed and nothing was skipped.".to_owned(),
+            text: "No run failed, and none was skipped.".to_owned(),
         });
     }
     let mut all = runs(
@@ -93,13 +93,13 @@ fn runs(
     table
 }
 
-/// The points that ended by the rule of the campaign, those that stayed wide first.
+/// Makes the table of points whose repeats ended by the campaign's stopping rule; points with wide intervals come first.
 fn decided(data: &Data) -> Table {
     let mut columns = summary::factor_columns(data);
     columns.extend(["repeats", "narrow"].map(|c| Column::plain(c, c)));
     columns.push(Column::plain("reason", "interval"));
     let caption = "Points that were repeated until their interval was narrow, with its half width in percent of the mean. Because repeats that \
-                   happen to lie close together end a point early, their intervals are made at 97 %. Of normal values 93 to 98 in 100 then hold the mean; of values with a \
+                   happen to agree end a point early, intervals have a level of 97 %. For normal values 93 to 98 in 100 cover the mean; for values with a \
                    tail or two states fewer do (docs/calibration.md).";
     let mut table = Table::new(
         "decided",
@@ -126,8 +126,8 @@ fn records(data: &Data) -> Table {
     columns.extend(["repeat", "records"].map(|c| Column::plain(c, c)));
     columns.extend(["detail", "directory"].map(|c| Column::plain(c, c)));
     columns.push(Column::plain("run", "run").data_only());
-    let caption = "Runs that finished, but whose records cannot be read, or changed after the run had finished (the checksum differs). Missing and damaged ones are in \
-                   no number of this report; changed ones are.";
+    let caption = "Runs that finished, but whose records cannot be read, or changed after the run had finished (the checksum differs). This report excludes missing \
+                   and damaged records and includes changed ones.";
     let mut table = Table::new(
         "records_state",
         "Records missing, damaged or changed",
@@ -145,7 +145,7 @@ fn records(data: &Data) -> Table {
 }
 
 fn skipped(data: &Data) -> Table {
-    // Excluded points may differ in a factor that is the same for all points that run.
+    // Excluded points may differ in a factor that is constant for all points that run.
     let same = |f: &str| {
         let first = data.excluded.first().and_then(|e| e.factors.get(f));
         data.excluded.iter().all(|e| e.factors.get(f) == first)
@@ -173,7 +173,7 @@ fn skipped(data: &Data) -> Table {
     let mut table = Table::new(
         "excluded",
         "Excluded points",
-        "Combinations of the matrix that are not run, what excluded them, and why.",
+        "Combinations of the matrix that are not run, with the excluding rule and the reason.",
         columns,
     );
     for e in &data.excluded {

@@ -1,4 +1,4 @@
-//! The campaign, and the outcomes of its runs.
+//! Facts about the campaign, and the outcomes of its runs.
 
 use super::{drift, noise};
 use crate::report::consistency;
@@ -35,7 +35,7 @@ pub(super) fn section(data: &Data) -> Section {
         counted(
             data.runs.len() - warmups,
             warmups,
-            "warm-up, not in any number below",
+            "warm-up, excluded below",
         ),
     );
     pair("seed", meta("seed").to_owned());
@@ -65,7 +65,7 @@ pub(super) fn section(data: &Data) -> Section {
     }
 }
 
-/// What the intervals do not hold for.
+/// Describes the scope of the intervals.
 fn limit(data: &Data) -> String {
     let blocks: BTreeSet<u32> = data
         .runs
@@ -79,24 +79,24 @@ fn limit(data: &Data) -> String {
         .map(String::as_str)
         .unwrap_or_default();
     let one_fleet = if data.fleets > 0 {
-        "one fleet of instances, and "
+        "one fleet of instances and "
     } else {
         ""
     };
     match (many, blocks.len()) {
         ("", _) | (_, 0) => format!(
-            "all intervals are for {one_fleet}these machines and hours; how much others of their kind, or other days, differ was not measured"
+            "intervals hold for {one_fleet}these machines and hours; the variation between machines of this kind and between days was not measured"
         ),
         (_, 1) => format!(
-            "the runs of one of the {many} only: how much {many} differ is in no interval yet"
+            "only one of the {many} has run: intervals do not include the variation between {many} yet"
         ),
         ("fleets", n) => {
             format!(
-                "intervals have what differs between {n} fleets, launched one after another; other days and regions were not measured"
+                "intervals include the variation between {n} fleets, launched one after another; other days and regions were not measured"
             )
         }
         (_, n) => format!(
-            "intervals have what differs between {n} {many}; how much other machines of their kind differ was not measured"
+            "intervals include the variation between {n} {many}; the variation between machines of this kind was not measured"
         ),
     }
 }
@@ -106,7 +106,7 @@ fn states(data: &Data) -> Table {
     let mut table = Table::new(
         "runs",
         "Runs",
-        "Counted runs by how they ended. Quarantined: not tried, because the point had failed too often.",
+        "Counted runs by outcome. Quarantined: not tried, because the point had failed too often.",
         std::iter::once(Column::plain("application", "application"))
             .chain(columns.map(|c| Column::plain(c.as_str(), c.as_str())))
             .chain([
@@ -149,7 +149,7 @@ fn warnings(data: &Data) -> Vec<Block> {
     let failed = data.count(RunOutcome::Failed);
     if failed > 0 {
         warn(format!(
-            "{} failed: see Outcomes. The numbers below are of the runs that succeeded.",
+            "{} failed: see Outcomes. The numbers below include successful runs only.",
             runs(failed)
         ));
     }
@@ -157,14 +157,14 @@ fn warnings(data: &Data) -> Vec<Block> {
     if undone > 0 {
         let have = if undone == 1 { "has" } else { "have" };
         warn(format!(
-            "The campaign is not finished: {undone} of its counted runs {have} not ended. Resume it with `cvc run`."
+            "The campaign is not finished: {undone} counted runs {have} not ended. Resume it with `cvc run`."
         ));
     }
     let without = |state: RecordsState| data.runs.iter().filter(|r| r.records == state).count();
     let lost = without(RecordsState::Missing) + without(RecordsState::Damaged);
     if lost > 0 {
         warn(format!(
-            "The records of {} are missing or damaged: see Outcomes. They are in no number below.",
+            "The records of {} are missing or damaged: see Outcomes. They are excluded below.",
             runs(lost)
         ));
     }
@@ -176,7 +176,7 @@ fn warnings(data: &Data) -> Vec<Block> {
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
         warn(format!(
-            "The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."
+            "The plan has changed since the journal began: runs in the journal that are not in the plan are excluded ({n})."
         ));
     }
     for text in drift::warnings(data)
@@ -196,7 +196,7 @@ fn warnings(data: &Data) -> Vec<Block> {
         .flat_map(|p| p.summaries.values())
         .any(|s| s.n < 5);
     if few {
-        let text = "Some numbers rest on fewer than five repeats: their intervals rest on the scatter of all points, and outliers cannot be detected. The plots of all \
+        let text = "Some numbers have fewer than five repeats: their intervals use the scatter of all points, and outliers cannot be detected. The plots of all \
                     repeats show every value.";
         warnings.push(Block::Text {
             text: text.to_owned(),

@@ -1,4 +1,4 @@
-//! Pages that programs wrote between two checkpoints, against pages whose content changed.
+//! Pages that programs wrote between two checkpoints, compared with pages whose content changed.
 
 use super::summary;
 use crate::results::data::Data;
@@ -18,7 +18,7 @@ pub(super) fn section(data: &Data) -> Section {
     }
 }
 
-/// Makes the table, a row for each point whose program counts its pages.
+/// Makes the table, with a row for each point whose program counts its pages.
 fn table(data: &Data) -> Table {
     let has_series = data
         .points
@@ -40,13 +40,13 @@ fn table(data: &Data) -> Table {
     ));
     let bytes = Column::of(names::PAGES_CHANGED_BYTES, "changed bytes", "bytes");
     columns.push(bytes);
-    columns.push(Column::of(names::PAGES_SCAN_S, "time to tell written", "s"));
+    columns.push(Column::of(names::PAGES_SCAN_S, "time to list written", "s"));
     let compare = Column::of(names::PAGES_COMPARE_S, "time to compare", "s");
     columns.push(compare);
     let mut caption =
-        "Memory pages that a program watches itself, all ranks together, from one checkpoint to the next; mean over checkpoints and repeats. Written: \
-         the system saw a write. Changed: the content differs from a copy. Bytes: those that differ. Time of the slowest rank: to be told which pages \
-         were written, and to compare all of them."
+        "Memory pages that a program tracks itself, all ranks together, between two checkpoints; mean over checkpoints and repeats. Written: \
+         the system detected a write. Changed: the content differs from a copy. Bytes: those that differ. Times are of the slowest rank: to list the \
+         written pages, and to compare all pages."
             .to_owned();
     if has_series {
         columns.push(Column::of(
@@ -55,8 +55,8 @@ fn table(data: &Data) -> Table {
             "bytes",
         ));
         columns.push(Column::of(names::SERIES_HASH_S, "time to hash it", "s"));
-        caption += " By hash: blocks of the checkpoint's files that differ from those of the checkpoint before; \
-                    mean over those checkpoints that were read as well as the one before them.";
+        caption += " By hash: blocks of the checkpoint's files that differ from those of the previous checkpoint; \
+                    mean over checkpoints for which the previous one was read, too.";
     }
     let mut table = Table::new("pages", "Pages written and changed", &caption, columns);
     for (i, p) in data.points.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Predicted against measured: how well models did on points that they had not seen.
+//! Predictions compared with measurements at points that the models were not fitted on.
 
 use super::{
     layout,
-    prediction_plot::{self, Places, scaled},
+    prediction_plot::{self, PlotPlaces, scaled},
     summary,
 };
 use crate::results::{data::Data, quantity as words};
@@ -17,23 +17,23 @@ use cvc_prediction::holdout::{Coverage, Gate, GateGroup, HoldoutResult};
 use cvc_show::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 
-/// Maximum number of tables of single programs, libraries and classes that are shown open; if there are more, all are folded.
+/// Maximum number of open tables for single programs, libraries and classes; if there are more tables, all are collapsed.
 const MAX_OPEN: usize = 12;
 
-/// Maximum number of missed bounds that are listed above the tables.
+/// Maximum number of exceeded bounds that are listed above the tables.
 const MAX_MISSES: usize = 4;
 
 /// Maximum number of points that a warning lists.
 const MAX_NAMED: usize = 8;
 
-/// Predictions with their points.
+/// Predictions, each with the index of its point.
 type Rows<'a> = Vec<(usize, &'a PredictionRow)>;
 
 /// Builds the section; it has no blocks if the campaign predicts nothing.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
     if let Some(outcome) = &data.predictions {
-        let places: Places = data
+        let places: PlotPlaces = data
             .points
             .iter()
             .enumerate()
@@ -69,7 +69,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     })
 }
 
-/// Returns one line for the short answer.
+/// Returns the result as a line for the key findings.
 pub(super) fn found(data: &Data) -> Option<(String, String)> {
     let outcome = data.predictions.as_ref()?;
     let gate = Gate::of(outcome);
@@ -106,7 +106,7 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
     ))
 }
 
-/// Says how many cells have no interval, if there are any.
+/// Describes the number of predictions without an interval, if there are any.
 fn without_interval(cells: Coverage) -> String {
     match cells.without_interval() {
         0 => String::new(),
@@ -116,14 +116,14 @@ fn without_interval(cells: Coverage) -> String {
 
 fn introduction(outcome: &HoldoutResult) -> String {
     format!(
-        "Models were fitted on {} and predicted {}, which they had not seen and which were measured, too. An error is |predicted − measured| / measured. Nothing here enters the measured numbers of the other sections.",
+        "Models were fitted on {} and predicted {}, which were measured, too, but not used for fitting. An error is |predicted − measured| / measured. Predictions do not enter the measured numbers of other sections.",
         counted(outcome.split.train.len(), "training point"),
         counted(outcome.split.held_out.len(), "held-out point"),
     )
 }
 
-/// Warns of points that could not be used or judged.
-fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> {
+/// Returns warnings about points that could not be used or judged.
+fn missing(data: &Data, outcome: &HoldoutResult, places: &PlotPlaces) -> Vec<Block> {
     let mut warnings: Vec<String> = Vec::new();
     for (what, then, ids) in [
         (
@@ -133,7 +133,7 @@ fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> 
         ),
         (
             "held-out",
-            "predictions were not judged there",
+            "their predictions were not judged",
             &outcome.split.held_out,
         ),
     ] {
@@ -159,7 +159,7 @@ fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> 
             };
             let of = counted(without.len(), &format!("{what} point"));
             warnings.push(format!(
-                "{of} without a run that succeeded: {}{more}; {then}.",
+                "{of} without a successful run: {}{more}; {then}.",
                 named.join(", ")
             ));
         }
@@ -189,7 +189,7 @@ fn verdict(gate: &Gate) -> Vec<Block> {
             .map(|miss| format!("A bound is missed: {miss}."))
             .collect(),
         n => vec![format!(
-            "{n} bounds are missed; the first: {}. The table of bounds has all.",
+            "{n} bounds are missed, first: {}. The table of bounds lists all.",
             misses[0]
         )],
     };
@@ -199,7 +199,7 @@ fn verdict(gate: &Gate) -> Vec<Block> {
         .collect()
 }
 
-/// Makes the table of every bound and the value compared with it.
+/// Makes the table of the bounds, each with the error that is compared with it.
 fn bounds(gate: &Gate) -> Table {
     let caption = "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
     let columns = vec![
@@ -231,7 +231,7 @@ fn bounds(gate: &Gate) -> Table {
     table
 }
 
-/// The errors of one quantity.
+/// The errors of one quantity's predictions.
 struct Errors<'a> {
     measured: usize,
     errors: Vec<(f64, &'a PredictionRow)>,
@@ -260,8 +260,8 @@ impl<'a> Errors<'a> {
     }
 }
 
-/// Makes a table with one row for each quantity, and one for all cells.
-fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -> Table {
+/// Makes a table with a row for each quantity, and a row for all predictions.
+fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &PlotPlaces) -> Table {
     let caption = "Errors over all held-out points. The bound applies to the mean of each program and MPI library; the worst is named. Inside: \
                    cells whose measured value lies within the 95 % prediction interval, of those that have one (coverage).";
     let columns = vec![
@@ -281,7 +281,7 @@ fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -
     ];
     let mut table = Table::new(
         "prediction_summary",
-        "How well the predictions did",
+        "Accuracy of the predictions",
         caption,
         columns,
     );
@@ -305,9 +305,9 @@ fn quantity_row(
     of: &Errors<'_>,
     gate: &Gate,
     q: Quantity,
-    places: &Places,
+    places: &PlotPlaces,
 ) -> Vec<Cell> {
-    // Without errors no point is the worst.
+    // If all errors are zero, no point is the worst.
     let any = |error: f64| shown(error) > 0.0;
     let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     let at = largest
@@ -340,7 +340,7 @@ fn quantity_row(
     ]
 }
 
-/// Says whether the bound of a quantity is kept; empty without a bound.
+/// Describes whether the bound of a quantity is kept; empty if it has no bound.
 fn verdict_on(groups: &[&GateGroup]) -> String {
     let met: Vec<bool> = groups.iter().filter_map(|g| g.met()).collect();
     match (met.is_empty(), met.iter().filter(|met| !**met).count()) {
@@ -350,7 +350,7 @@ fn verdict_on(groups: &[&GateGroup]) -> String {
     }
 }
 
-/// Returns the row of all cells in the summary.
+/// Returns the row for all predictions in the summary.
 fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     let cells = gate.coverage;
     let keeps = |bound: f64| Some(cells.pct()?.min(cells.interval_pct()?) >= bound);
@@ -378,7 +378,7 @@ fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     ]
 }
 
-/// Returns the columns that every table of predictions has, after those that identify the point.
+/// Returns the columns of every table of predictions that follow the columns of the point.
 fn columns() -> Vec<Column> {
     vec![
         Column::plain("quantity", "quantity"),
@@ -388,15 +388,15 @@ fn columns() -> Vec<Column> {
         Column::of("error_pct", "error", "%"),
         Column::plain("inside", "inside"),
         Column::plain("model", "model"),
-        Column::plain("tier", "what it needs"),
+        Column::plain("tier", "requirement"),
         Column::plain("trained_on", "trained on"),
         Column::plain("training_points", "training points").data_only(),
         Column::plain("refused", "why no prediction"),
     ]
 }
 
-/// Returns the cells of [`columns`].
-fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell> {
+/// Returns the cells of the columns from [`columns`].
+fn cells(data: &Data, at: usize, p: &PredictionRow, places: &PlotPlaces) -> Vec<Cell> {
     let ids: Vec<&str> = p.training.iter().map(PointId::as_str).collect();
     vec![
         Cell::text(p.quantity.title()),
@@ -421,12 +421,17 @@ fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell
         Cell::text(p.model.as_ref().map(|m| m.tier.clone()).unwrap_or_default()),
         Cell::text(trained_on(data, at, p, places)),
         Cell::text(ids.join(" ")),
-        Cell::text(p.answer.as_ref().err().cloned().unwrap_or_default()),
+        Cell::text(
+            p.answer
+                .as_ref()
+                .err()
+                .map_or_else(String::new, ToString::to_string),
+        ),
     ]
 }
 
 /// Makes one table for each program, MPI library and class.
-fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
+fn groups(data: &Data, outcome: &HoldoutResult, places: &PlotPlaces) -> Vec<Table> {
     let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
     for j in &outcome.judged {
         let (Some(&at), Some(factors)) = (places.get(&j.point), outcome.held_out.get(&j.point))
@@ -442,7 +447,7 @@ fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
         let title = format!("{app}, {mpi}, class {class}");
         let id = cvc_show::slug(&format!("predicted {title}")).replace('-', "_");
-        let caption = "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
+        let caption = "Held-out points: the mean of the repeats with its interval, and the prediction with its 95 % prediction interval.";
         let mut table = Table::new(
             &id,
             &title,
@@ -463,8 +468,8 @@ fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     groups.into_iter().map(table).collect()
 }
 
-/// Makes one table of all predictions, for readers who want to compute for themselves.
-fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
+/// Makes one table of all predictions, for further computation.
+fn all(data: &Data, outcome: &HoldoutResult, places: &PlotPlaces) -> Table {
     let columns = summary::factor_columns(data)
         .into_iter()
         .chain(columns())
@@ -487,23 +492,23 @@ fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
     table
 }
 
-/// Makes the table of the models that were considered, each once.
+/// Makes the table of the candidate models, each once.
 fn candidates(outcome: &HoldoutResult) -> Table {
     let columns = vec![
         Column::plain("of", "for"),
         Column::plain("quantity", "quantity"),
         Column::plain("model", "model"),
-        Column::plain("title", "what it is"),
-        Column::plain("tier", "what it needs"),
+        Column::plain("title", "description"),
+        Column::plain("tier", "requirement"),
         Column::of("leave_one_out_pct", "leave-one-out error", "%"),
         Column::plain("taken", "taken"),
         Column::plain("refused", "why not fitted"),
     ];
-    let caption = "The models that were considered, with the mean error over training points left out in turn, or the reason why a model \
+    let caption = "The models considered, with the mean leave-one-out error at the training points, or the reason why a model \
                    was not fitted.";
     let mut table = Table::new(
         "prediction_candidates",
-        "Models that were considered",
+        "Models considered",
         caption,
         columns,
     );
@@ -523,13 +528,13 @@ fn candidates(outcome: &HoldoutResult) -> Table {
     table
 }
 
-/// Returns the summary that a prediction is compared with, in the unit of predictions; `None` if its mean is not the measured value.
+/// Returns the summary of the measured values in the unit of predictions; `None` if its mean is not the value with which the prediction was compared.
 fn measured(data: &Data, at: usize, p: &PredictionRow) -> Option<Summary> {
     scaled(data, at, p.quantity).filter(|s| (s.mean - p.measured).abs() <= 1e-9 * p.measured.abs())
 }
 
-/// Describes the training points of a prediction in a few words.
-fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> String {
+/// Describes the points on which the models of a prediction were trained, in a few words.
+fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &PlotPlaces) -> String {
     let points: Vec<usize> = p
         .training
         .iter()
@@ -566,7 +571,7 @@ fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Str
     )
 }
 
-/// Describes a point within its program, class and library.
+/// Describes a point by its factors other than program, class and library.
 fn within(data: &Data, at: usize) -> String {
     let others: Vec<&str> = data
         .varying()
@@ -608,7 +613,7 @@ fn points(n: usize) -> String {
     counted(n, "held-out point")
 }
 
-/// Rounds a percentage to four decimals: smaller differences come from rounding.
+/// Rounds a percentage to four decimals; smaller differences are rounding errors.
 fn shown(pct: f64) -> f64 {
     (pct * 1e4).round() / 1e4
 }

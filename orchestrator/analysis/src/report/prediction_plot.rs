@@ -19,20 +19,20 @@ use cvc_show::{
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// Quantities that are drawn whenever they are predicted; others are drawn only if they have a bound.
+/// Quantities that are always drawn if predicted. Other quantities are drawn only if they have a bound.
 const DRAWN: [Quantity; 3] = [Quantity::Image, Quantity::Stored, Quantity::Latency];
 
-/// Points by identifier.
-pub(super) type Places = HashMap<PointId, usize>;
+/// Index of each point, by its identifier.
+pub(super) type PlotPlaces = HashMap<PointId, usize>;
 
-/// Marks of a panel along the axis: measured at training points, measured at held-out points, predicted.
+/// Values of a panel along the axis: measured at training points, measured at held-out points, predicted.
 type Series = [Vec<Option<Whisker>>; 3];
 
-/// Plans one sheet for each program and quantity, with a panel for each combination of the factors other than program and mapping.
+/// Plans one plot for each program and quantity, with a panel for each combination of the factors other than program and mapping.
 pub(super) fn plots<'a>(
     data: &'a Data,
     outcome: &'a HoldoutResult,
-    places: &'a Places,
+    places: &'a PlotPlaces,
 ) -> Vec<PlannedPlot<'a>> {
     let drawn = |q: &Quantity| {
         let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
@@ -83,7 +83,7 @@ pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
     })
 }
 
-/// The mappings of some points, by their number of processes.
+/// The mappings of some points, ordered by their number of processes.
 struct Axis<'a>(Vec<(u32, u32, &'a str)>);
 
 impl<'a> Axis<'a> {
@@ -125,14 +125,14 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// The plot of one quantity of a program.
+/// A plot of one quantity of a program.
 struct Sheet<'a> {
     data: &'a Data,
     app: &'a str,
     quantity: Quantity,
     /// Points that the models were fitted on.
     training: Vec<usize>,
-    /// Points that the models had not seen.
+    /// Points that the models were not fitted on.
     held_out: Vec<usize>,
     predicted: HashMap<&'a PointId, Estimate>,
 }
@@ -141,7 +141,7 @@ impl<'a> Sheet<'a> {
     fn new(
         data: &'a Data,
         outcome: &'a HoldoutResult,
-        places: &Places,
+        places: &PlotPlaces,
         app: &'a str,
         quantity: Quantity,
     ) -> Self {
@@ -165,7 +165,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Returns the marks of each panel, by its title and scale.
+    /// Returns the values of each panel, by the panel's title and scale.
     fn series(&self, axis: &Axis<'_>) -> IndexMap<(String, usize), Series> {
         let data = self.data;
         let others: Vec<&str> = data
@@ -173,7 +173,7 @@ impl<'a> Sheet<'a> {
             .into_iter()
             .filter(|f| !["app", "mapping", "processes"].contains(f))
             .collect();
-        // Libraries share memory in different ways, so each has its own scale.
+        // MPI libraries share memory in different ways, so each library has its own scale.
         let mut libraries: Vec<&str> = Vec::new();
         let mut panels: IndexMap<(String, usize), Series> = IndexMap::new();
         for (series, &p) in self
@@ -209,7 +209,7 @@ impl<'a> Sheet<'a> {
                 );
             }
         }
-        // A panel without measurements shows nothing.
+        // Remove panels without measurements.
         panels.retain(|_, [training, held_out, _]| {
             training.iter().chain(held_out.iter()).any(Option::is_some)
         });

@@ -1,7 +1,9 @@
-//! What checkpoints add to the time of a program, and what compression saves and takes.
+//! Overhead of checkpoints, and the savings and costs of compressing them.
 
 use crate::results::{
-    counterpart::{Pair, labels, pairs, pairs_without_checkpoints, ratio_groups, repeats},
+    counterpart::{
+        CounterpartPair, labels, pairs, pairs_without_checkpoints, ratio_groups, repeats,
+    },
     data::Data,
     quantity,
 };
@@ -10,7 +12,7 @@ use cvc_core::record::names;
 use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
 use cvc_show::{Cell, Column, Table};
 
-/// Builds the table of what checkpoints add to the wall time.
+/// Builds the table of the overhead of checkpoints.
 pub(super) fn overhead(data: &Data) -> Table {
     let mut columns = vec![
         Column::plain("at", "at"),
@@ -34,9 +36,9 @@ pub(super) fn overhead(data: &Data) -> Table {
     columns.push(Column::plain("pairs", "pairs"));
     columns.push(Column::of("checkpoint_time", "checkpoint time", "s"));
     let caption = "Wall time of otherwise equal runs with and without checkpoints. The interval is Student's t of the logarithms of the ratios \
-                   of repeats with the same number, and takes the number of rows into account. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
+                   of repeats with the same number, adjusted for the number of rows. With DMTCP the overhead includes the start under DMTCP. Runs that end at their checkpoint (size-only, restarted) have no wall time and are excluded.";
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
-    let (levels, pairs): (Vec<&str>, Vec<Pair>) = pairs_without_checkpoints(data)
+    let (levels, pairs): (Vec<&str>, Vec<CounterpartPair>) = pairs_without_checkpoints(data)
         .filter(|(_, pair)| !repeats(data, pair, names::WALL_S).is_empty())
         .unzip();
     let mut ratios: Vec<Option<PooledRatio>> = pairs
@@ -70,7 +72,7 @@ pub(super) fn overhead(data: &Data) -> Table {
     table
 }
 
-/// Builds the tables of what compression saves in space and takes in time: of each program that compressed some points.
+/// Builds the tables of the savings and costs of compression, one for each compression program.
 pub(super) fn compression(data: &Data) -> Vec<Table> {
     Compression::ALL
         .into_iter()
@@ -79,7 +81,7 @@ pub(super) fn compression(data: &Data) -> Vec<Table> {
         .collect()
 }
 
-/// Builds that of points with one program.
+/// Builds the table of one compression program.
 fn compression_by(data: &Data, program: &str) -> Table {
     let measured = [
         names::CKPT_STORED_BYTES,
@@ -108,23 +110,23 @@ fn compression_by(data: &Data, program: &str) -> Table {
         ));
     }
     let caption = format!(
-        "Otherwise equal points without and with {program}. Compression ratio: stored without, divided by stored with compression. Processor \
+        "Otherwise equal points without and with {program}. Compression ratio: size stored without compression, divided by size stored with it. Processor \
          time is that of the launcher and of the ranks on its node over the whole run, checkpoints included; runs that end at their \
          checkpoint have none."
     );
-    // that of gzip is older than the others
+    // keep the earlier name for the table of gzip
     let (id, title) = match program {
         "gzip" => (
             "compression".to_owned(),
-            "What compression saves and takes".to_owned(),
+            "Savings and cost of compression".to_owned(),
         ),
         other => (
             format!("compression-{other}"),
-            format!("What compression with {other} saves and takes"),
+            format!("Savings and cost of compression with {other}"),
         ),
     };
     let mut table = Table::new(&id, &title, &caption, columns);
-    // what is restarted after its checkpoint is the same until then
+    // use runs with restarts too: until the checkpoint they equal other runs
     let mut pairs = pairs(data, "compression", program, "none");
     pairs.retain(|pair| {
         !repeats(data, pair, names::CKPT_STORED_BYTES).is_empty()
@@ -155,7 +157,7 @@ fn compression_by(data: &Data, program: &str) -> Table {
     table
 }
 
-/// Returns the measurements of both points of a pair.
-fn summaries(data: &Data, pair: &Pair, quantity: &str) -> [Cell; 2] {
+/// Returns the cells with the means of both points of a pair.
+fn summaries(data: &Data, pair: &CounterpartPair, quantity: &str) -> [Cell; 2] {
     [pair.point, pair.counterpart].map(|p| Cell::measured(data.points[p].summaries.get(quantity)))
 }

@@ -16,25 +16,25 @@ use cvc_show::{
 };
 use indexmap::IndexMap;
 
-/// The zones of the thesis, with their headings.
+/// The zones of images that the thesis distinguishes, with their headings.
 const ZONES: [(&str, &str); 3] = [
     ("DTAPP", "application data (DTAPP)"),
     ("LB", "libraries (LB)"),
     ("SHMEM", "shared memory (SHMEM)"),
 ];
 
-/// The zone that only the owner rule has, with its heading.
+/// The zone that only the rule `owner` distinguishes, with its heading.
 const REST: (&str, &str) = ("REST", "stacks and reserves (REST)");
-/// What application data consist of by the owner rule, with headings.
+/// Parts of application data according to the rule `owner`, with headings.
 const PARTS: [(&str, &str); 3] = [
     ("static", "static data"),
     ("heap", "heap"),
     ("allocated", "allocated"),
 ];
-/// The rules that are drawn and shown first, in this order; of runs of earlier versions there are only the later ones.
+/// Rules that assign memory to zones, the preferred one first. Runs of earlier versions have only the zones of the last rule.
 const PREFERRED: [&str; 2] = ["owner", "structural"];
 
-/// Returns the zones of a rule.
+/// Returns the zones that a rule distinguishes.
 fn zones(rule: &str) -> Vec<(&'static str, &'static str)> {
     ZONES
         .into_iter()
@@ -76,11 +76,11 @@ pub(super) fn section(data: &Data) -> Section {
     }
 }
 
-/// Returns the known distortions of sizes, as the runs recorded them, each once with the MPI libraries that it applies to.
+/// Returns the notes about known distortions of sizes that runs recorded, each once, with the MPI libraries concerned.
 fn notes(data: &Data) -> Vec<String> {
     let mut notes: IndexMap<&str, Vec<usize>> = IndexMap::new();
     for (value, runs) in data.facts.get("notes").into_iter().flatten() {
-        // earlier versions put semicolons between notes, which have some themselves
+        // earlier versions separated notes by semicolons, which notes may contain
         for note in value.lines() {
             notes
                 .entry(note)
@@ -100,7 +100,7 @@ fn notes(data: &Data) -> Vec<String> {
     notes.into_iter().map(text).collect()
 }
 
-/// Returns the rule that plots use. The tables have every rule.
+/// Returns the rule that plots use. Tables have every rule.
 fn drawn(rules: &[String]) -> Option<String> {
     PREFERRED
         .iter()
@@ -131,7 +131,7 @@ pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
         .collect()
 }
 
-/// Returns the name of the quantity for a zone by a rule.
+/// Returns the name of the quantity that is the size of a zone by a rule.
 fn name(zone: &str, rule: &str) -> String {
     if rule.is_empty() {
         format!("zone_bytes_{zone}")
@@ -140,7 +140,7 @@ fn name(zone: &str, rule: &str) -> String {
     }
 }
 
-/// Returns the rules by which zones were distinguished.
+/// Returns the rules by which runs recorded zones.
 fn rules(data: &Data) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for q in data.quantities.keys() {
@@ -157,7 +157,7 @@ fn rules(data: &Data) -> Vec<String> {
     rules
 }
 
-/// Returns whether two rules give the same zones at every point.
+/// Returns whether two rules give the same sizes of zones at every point.
 fn same(data: &Data, a: &str, b: &str) -> bool {
     data.points.iter().all(|p| {
         ZONES
@@ -269,7 +269,7 @@ fn table(data: &Data, rule: &str) -> Table {
     table
 }
 
-/// Makes the table of the files that a checkpoint leaves on disk, by kind.
+/// Makes the table of the files on disk after a checkpoint, by kind.
 fn files(data: &Data) -> Table {
     let shown: Vec<(&String, &ReportedQuantity)> = data
         .quantities
@@ -288,7 +288,7 @@ fn files(data: &Data) -> Table {
             .iter()
             .map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)),
     );
-    let caption = "What one checkpoint leaves on disk: the images of the ranks and of the launchers, the files that processes share, and the files \
+    let caption = "Files of one checkpoint on disk: the images of the ranks and of the launchers, the files that processes share, and the files \
                    that the application itself writes.";
     let mut table = Table::new("files", "Files of a checkpoint", caption, columns);
     for (i, p) in data.points.iter().enumerate() {

@@ -1,12 +1,13 @@
-//! One row for each point: every quantity with its interval, and the same numbers in full.
+//! A row for each point with every quantity and its interval, and the same numbers in full precision.
 
-use super::restarts;
+use super::restart_counts;
 use crate::report::consistency;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity::{self, Tier},
     rows::PointRow,
 };
+use cvc_core::point::FactorId;
 use cvc_index::RunOutcome;
 use cvc_show::{Block, Cell, Column, Section, Table};
 
@@ -29,7 +30,7 @@ pub(super) fn section(data: &Data) -> Section {
         Tier::Merit,
         "merits",
         "Figures of merit",
-        "Figures that the applications print about themselves and whose descriptors say which way is better. Means as above.",
+        "Figures that the applications print and whose descriptors define a better direction. Means as above.",
     );
     if !merits.rows.is_empty() {
         blocks.push(Block::Table(merits));
@@ -42,12 +43,13 @@ pub(super) fn section(data: &Data) -> Section {
     }
 }
 
-/// Returns the columns of the factors; those that do not distinguish points are for data files only.
+/// Returns the columns of the factors. Factors that do not distinguish points are in data files only.
 pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
     let varying = data.varying();
     let column = |f: &String| {
         let plain = Column::plain(&quantity::factor_column(f), &quantity::factor_heading(f));
-        if varying.contains(&f.as_str()) {
+        // threads are part of the mapping, but a separate column can be sorted
+        if varying.contains(&f.as_str()) || f == FactorId::Threads.name() {
             plain
         } else {
             plain.data_only()
@@ -64,7 +66,7 @@ pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
         .collect()
 }
 
-/// Returns the columns that identify a point: its factors, and a mark if any point has runs made under different conditions.
+/// Returns the columns that identify a point: its factors, and a marker column if any point has runs made under different conditions.
 pub(super) fn point_columns(data: &Data) -> Vec<Column> {
     factor_columns(data)
         .into_iter()
@@ -80,7 +82,7 @@ pub(super) fn point_cells(data: &Data, point: usize) -> Vec<Cell> {
     factor_cells(data, point).into_iter().chain(mark).collect()
 }
 
-/// Returns the cell of a level: a number if the level is one.
+/// Returns the cell of a level: a number if the level is a number, otherwise text.
 pub(super) fn level(text: &str) -> Cell {
     match text.parse::<f64>() {
         Ok(number) if number.to_string() == text => Cell::number(number),
@@ -88,7 +90,7 @@ pub(super) fn level(text: &str) -> Cell {
     }
 }
 
-/// Makes a table with one row for each point and the quantities of a tier; points without any of them are left out, except in the main tier.
+/// Makes a table with a row for each point and the quantities of a tier. Points without any of these quantities are omitted, except in the main tier.
 fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
     let shown: Vec<(&str, &ReportedQuantity)> =
         data.main().filter(|(_, of)| of.tier == tier).collect();
@@ -102,7 +104,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
             failed.data_only()
         },
     ]);
-    let restarted = tier == Tier::Main && restarts::of_all(data).tried > 0;
+    let restarted = tier == Tier::Main && restart_counts::of_all(data).tried > 0;
     columns.extend(
         restarted.then(|| Column::plain("restarted_and_verified", "restarted and verified")),
     );
@@ -125,7 +127,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
             Cell::count(p.counted(&data.runs)),
             Cell::count(count(RunOutcome::Failed)),
         ]);
-        row.extend(restarted.then(|| Cell::text(restarts::of_point(data, p).shown())));
+        row.extend(restarted.then(|| Cell::text(restart_counts::of_point(data, p).shown())));
         row.extend(
             shown
                 .iter()
@@ -161,10 +163,10 @@ fn statistics(data: &Data) -> Table {
         Column::plain("severe_outliers", "severe outliers"),
     ]);
     let caption = "These and all other recorded quantities in their stored units: mean, median, standard deviation (n - 1), \
-                   95 % interval of the mean (from ten repeats on corrected for skewness; of fewer, Student's t of the values, or of their \
-                   logarithms where they differ by more than a factor of two; of fewer than five, with the scatter that all points of the site have in \
-                   common, where four or more scatter alike) and of the median (order statistics, from six repeats on). An interval wider than ten \
-                   times the mean is none. Then coefficient of variation with its interval, range, and \
+                   95 % interval of the mean (from ten repeats on corrected for skewness; with fewer, Student's t of the values, or of their \
+                   logarithms where they differ by more than a factor of two; with fewer than five, from the scatter that all points of the site have in \
+                   common, where four or more scatter alike) and of the median (order statistics, from six repeats on). Intervals wider than ten \
+                   times the mean are omitted. Then coefficient of variation with its interval, range, and \
                    outliers by Tukey's fences.";
     let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;

@@ -2,7 +2,7 @@
 
 use super::{
     latency,
-    layout::{self, Part, PlannedPlot, PointsByCategory, Sheet},
+    layout::{self, PlannedPlot, PointsByCategory, ReportPart, Sheet},
     size_by_zone,
 };
 use crate::results::{
@@ -37,7 +37,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     layout::add(&mut blocks, plots)?;
     if !blocks.is_empty() && (0..data.points.len()).any(|p| data.unrestarted(p).is_some()) {
         blocks.push(Block::Text {
-            text: "Points whose runs are restarted are not drawn where the same points without restarts are: until the checkpoint they are the same."
+            text: "Points with restarts are not drawn if the same points without restarts are: they are equal until the checkpoint."
                 .to_owned(),
         });
     }
@@ -101,7 +101,7 @@ fn draw(
         &quantity::direction(of.better).map_or(".".to_owned(), |words| format!("; {words}.")),
     );
     let (series, parts) = sheet.series(data, &mut caption);
-    let panel = |part: Part<Vec<PointsByCategory>>| {
+    let panel = |part: ReportPart<Vec<PointsByCategory>>| {
         let values = part
             .points
             .into_iter()
@@ -131,7 +131,7 @@ fn draw(
     Ok(drawing.plot(id, title, caption))
 }
 
-/// Returns the heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.
+/// Returns the heading of a quantity as a title. Figures of merit keep the names in the application's descriptor.
 pub(super) fn capital(data: &Data, q: &str) -> String {
     let heading = quantity::heading(q);
     if data

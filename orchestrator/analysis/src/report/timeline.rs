@@ -1,11 +1,11 @@
-//! When the runs of each site ran, what they held, and how long rented machines waited.
+//! Runs of each site over time, the nodes that they used, and the idle time of rented machines.
 
 use crate::results::data::Data;
 use cvc_core::point::FactorId;
-use cvc_index::{AttemptResult, Index, IndexedAttempt, IndexedLease, error::AnalysisError};
+use cvc_index::{Index, IndexedAttempt, IndexedLease, IndexedResult, error::AnalysisError};
 use cvc_show::{
     Block, Cell, Column, Plot, Section, Table,
-    plot::{Drawing, INK, PALETTE, TEXT, WIDE, at, keys, render, text, tick, width},
+    plot::{Drawing, INK, PALETTE, TEXT, WIDE, at, keys, render, style_mesh, text, tick, width},
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -14,41 +14,41 @@ use plotters::{
     style::text_anchor::{HPos, VPos},
 };
 
-/// Height of a lane, pixels.
+/// Height of a lane, the row of bars that do not overlap, pixels.
 const LANE: u32 = 14;
 
-/// Most lanes of a site that are drawn; runs beyond share the last one.
+/// Maximum number of lanes drawn for a site; further runs are drawn in the last lane.
 const MAX_LANES: usize = 12;
 
-/// Runs of one lane that are nearer than this share of the axis are drawn as one bar: nobody could see the gap.
+/// Neighbouring bars of a lane are merged if the gap between them is smaller than this share of the axis, because the gap would be invisible.
 const MERGED: f64 = 1.0 / 2000.0;
 
-/// How an attempt ended, in the order of the legend.
+/// Outcomes of attempts, in the order of the legend.
 const RESULTS: [&str; 3] = ["succeeded", "failed", "given up"];
 
-/// A run that was tried.
+/// An attempted run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bar {
-    /// Seconds since 1970.
+    /// Start, seconds since 1970.
     start_s: f64,
     end_s: f64,
     /// Index into [`RESULTS`].
     result: usize,
 }
 
-/// What happened at a site.
+/// Runs and leases of a site.
 #[derive(Default)]
 struct Site {
-    /// The lanes: bars of one never overlap.
+    /// Bars by lane; the bars of a lane do not overlap.
     lanes: Vec<Vec<Bar>>,
-    /// When instances were rented, seconds since 1970; the end of the journal where they are not given back.
+    /// Rental periods of instances, seconds since 1970. If the instance was not released, the period ends with the last entry of the journal.
     leases: Vec<(f64, f64)>,
     attempts: usize,
-    /// Seconds of nodes that runs held.
+    /// Time used by runs, node-seconds.
     held_node_s: f64,
-    /// Seconds of instances that were rented.
+    /// Rented time, instance-seconds.
     rented_node_s: f64,
-    /// What they cost; `None` if that is not known of all.
+    /// Cost of the instances, US dollars; `None` if the cost of any is unknown.
     usd: Option<f64>,
     instances: u32,
 }
@@ -56,14 +56,14 @@ struct Site {
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let sites = sites(data, index)?;
     let mut blocks = Vec::new();
-    // imported runs have no times of their own
+    // imported runs have no start times
     if sites.values().any(|site| site.held_node_s > 0.0) {
         blocks.push(Block::Table(table(&sites)));
         blocks.push(Block::Plot(plot(&sites)?));
     }
     Ok(Section {
         id: "timeline",
-        title: "When it ran".to_owned(),
+        title: "Timeline".to_owned(),
         blocks,
     })
 }
@@ -95,10 +95,10 @@ fn sites(data: &Data, index: &Index) -> Result<IndexMap<String, Site>, AnalysisE
             continue;
         };
         let result = match result {
-            AttemptResult::Succeeded => 0,
-            AttemptResult::Failed => 1,
-            AttemptResult::Abandoned => 2,
-            AttemptResult::Running => continue,
+            IndexedResult::Succeeded => 0,
+            IndexedResult::Failed => 1,
+            IndexedResult::Abandoned => 2,
+            IndexedResult::Running => continue,
         };
         attempts.push((
             *point,
@@ -145,7 +145,7 @@ fn sites(data: &Data, index: &Index) -> Result<IndexMap<String, Site>, AnalysisE
 }
 
 impl Site {
-    /// Puts a bar, which starts no earlier than those before it, into the first lane that is free.
+    /// Adds a bar to the first free lane. Bars must be added in the order of their starts.
     fn add(&mut self, bar: Bar) {
         let free = |lane: &Vec<Bar>| lane.last().is_none_or(|last| last.end_s <= bar.start_s);
         match self.lanes.iter().position(free) {
@@ -159,7 +159,7 @@ impl Site {
         }
     }
 
-    /// The share of the rented time in which no run held the instance; `None` where nothing is rented.
+    /// Returns the share of the rented time in which no run used the instance; `None` without rented instances.
     fn idle(&self) -> Option<f64> {
         (self.rented_node_s > 0.0).then(|| (1.0 - self.held_node_s / self.rented_node_s).max(0.0))
     }
@@ -168,10 +168,10 @@ impl Site {
 fn table(sites: &IndexMap<String, Site>) -> Table {
     let mut columns = vec![
         Column::plain("site", "site"),
-        Column::plain("attempts", "attempts at runs"),
-        Column::of("held_h", "nodes held by runs", "h"),
+        Column::plain("attempts", "attempts"),
+        Column::of("held_h", "node-hours of runs", "h"),
         Column::of("rented_h", "instances rented", "h"),
-        Column::of("idle_pct", "of it idle", "%"),
+        Column::of("idle_pct", "idle share", "%"),
         Column::of("idle_usd", "cost of idle time", "USD"),
     ];
     let is_rented = sites.values().any(|site| site.rented_node_s > 0.0);
@@ -179,11 +179,11 @@ fn table(sites: &IndexMap<String, Site>) -> Table {
         columns.truncate(3);
     }
     let caption = if is_rented {
-        "Hours of nodes. Rented: from order to end, by the journal. Idle: rented, and held by no run: start, set-up, waiting and the end."
+        "Node-hours. Rented: from order to end, by the journal. Idle: rented, but not occupied by a run: start, set-up, waiting and shutdown."
     } else {
-        "Hours of nodes that runs held, those that failed included."
+        "Node-hours of runs, failed ones included."
     };
-    let mut table = Table::new("nodes_over_time", "What runs held", caption, columns);
+    let mut table = Table::new("nodes_over_time", "Node-hours", caption, columns);
     table.rows = sites
         .iter()
         .map(|(name, site)| {
@@ -217,7 +217,7 @@ fn plot(sites: &IndexMap<String, Site>) -> Result<Plot, AnalysisError> {
         id: "when_it_ran".to_owned(),
         title: "Runs over time".to_owned(),
         caption: format!(
-            "Each bar is an attempt at a run, from its start to its end; attempts side by side are below each other.{rented}"
+            "Each bar is an attempt at a run, from its start to its end; concurrent attempts are drawn below each other.{rented}"
         ),
         width: drawing.width,
         keys: drawing.keys,
@@ -225,7 +225,7 @@ fn plot(sites: &IndexMap<String, Site>) -> Result<Plot, AnalysisError> {
     })
 }
 
-/// A unit for a span of time: its name and its seconds.
+/// Returns a suitable unit for a time span: its name and its length in seconds.
 fn unit(span_s: f64) -> (&'static str, f64) {
     match span_s {
         s if s < 300.0 => ("s", 1.0),
@@ -259,19 +259,13 @@ fn drawing(sites: &IndexMap<String, Site>) -> Result<Drawing, AnalysisError> {
             .set_label_area_size(LabelAreaPosition::Left, margin)
             .set_label_area_size(LabelAreaPosition::Bottom, 46)
             .build_cartesian_2d(0.0..top, 0.0..lanes as f64)?;
-        chart
-            .configure_mesh()
+        style_mesh(&mut chart.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
             .y_labels(0)
-            .axis_style(INK.mix(0.6))
-            .bold_line_style(INK.mix(0.13))
-            .light_line_style(TRANSPARENT)
-            .label_style(text(TEXT))
             .x_labels(6)
             .x_label_formatter(&|v| tick(*v, top))
             .x_desc(format!("{unit} since the first"))
-            .axis_desc_style(text(TEXT))
             .draw()?;
         let mut upper = lanes as f64;
         for (name, site) in sites {
@@ -308,7 +302,7 @@ fn drawing(sites: &IndexMap<String, Site>) -> Result<Drawing, AnalysisError> {
     })
 }
 
-/// Bars of one lane without gaps that nobody could see between two that ended alike.
+/// Merges neighbouring bars with the same result and a gap below `gap_s`.
 fn merged(bars: &[Bar], gap_s: f64) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     for bar in bars {

@@ -1,4 +1,4 @@
-//! What traces show: operations, bursts, who writes; and what tracing adds to the time of a program.
+//! Contents of traces: operations, bursts, writers; and the overhead of tracing.
 
 use super::summary;
 use crate::results::{
@@ -13,7 +13,7 @@ use cvc_model::stats::pooled_ratio;
 use cvc_show::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 
-/// The columns of a point, with their units.
+/// Columns of the table of operations, with their units.
 const COLUMNS: [(&str, &str); 12] = [
     (names::TRACE_WRITE_OPS, "count"),
     (names::TRACE_WRITTEN_BYTES, "bytes"),
@@ -29,10 +29,10 @@ const COLUMNS: [(&str, &str); 12] = [
     (names::TRACE_BYTES, "bytes"),
 ];
 
-/// Most reasons for gaps that are told one by one.
-const MOST_REASONS: usize = 5;
+/// Maximum number of reasons for gaps that are listed.
+const MAX_REASONS: usize = 5;
 
-/// Facts that say why a trace does not tell everything.
+/// Facts with the reasons why a trace is incomplete.
 const GAPS: [&str; 2] = ["trace_not_read", "trace_gaps"];
 
 pub(super) fn section(data: &Data) -> Section {
@@ -40,7 +40,12 @@ pub(super) fn section(data: &Data) -> Section {
         .into_iter()
         .map(|text| Block::Text { text })
         .collect();
-    let tables = [operations(data), overhead(data)];
+    let tables = [
+        operations(data),
+        phases(data),
+        restarts(data),
+        overhead(data),
+    ];
     blocks.extend(
         tables
             .into_iter()
@@ -54,37 +59,37 @@ pub(super) fn section(data: &Data) -> Section {
     }
 }
 
-/// Says which traces do not tell everything, and why; each reason once, with the number of its runs.
+/// Lists the reasons for incomplete traces, each once, with the number of its runs.
 fn gaps(data: &Data) -> Vec<String> {
     let mut reasons: IndexMap<&str, usize> = IndexMap::new();
     for (text, runs) in GAPS.iter().filter_map(|key| data.facts.get(*key)).flatten() {
-        // the others of a run mostly follow from the first
+        // list the first reason of a run only, which usually causes the others
         let first = text.lines().next().unwrap_or_default();
         *reasons.entry(first).or_default() += runs.len();
     }
-    let mut told: Vec<(&str, usize)> = reasons.into_iter().collect();
-    told.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
-    let more = told.len().saturating_sub(MOST_REASONS);
-    let mut texts: Vec<String> = told
+    let mut reasons: Vec<(&str, usize)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
+    let more = reasons.len().saturating_sub(MAX_REASONS);
+    let mut texts: Vec<String> = reasons
         .into_iter()
-        .take(MOST_REASONS)
+        .take(MAX_REASONS)
         .map(|(reason, runs)| {
             format!(
-                "The traces of {} do not tell everything: {reason}.",
+                "The traces of {} are incomplete: {reason}.",
                 counted(runs as u32, "run")
             )
         })
         .collect();
     if more > 0 {
         texts.push(format!(
-            "There are {} why traces do not tell everything, in the facts of the runs.",
+            "{} for incomplete traces: see the facts of the runs.",
             counted(more as u32, "more reason")
         ));
     }
     texts
 }
 
-/// Makes the table of what was done to files, a row for each point.
+/// Makes the table of file operations, with a row for each point.
 fn operations(data: &Data) -> Table {
     let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
@@ -92,16 +97,16 @@ fn operations(data: &Data) -> Table {
         if name == names::TRACE_WRITERS {
             columns.push(Column::plain(
                 "aggregators_asked_for",
-                "aggregators asked for",
+                "requested aggregators",
             ));
         }
         columns.push(Column::of(name, &quantity::heading(name), unit));
     }
-    let caption = "Operations on the run's own files, as the tracer saw them below MPI-IO; mean over repeats. Bandwidth: bytes of all writes over the time in \
+    let caption = "Operations on the run's own files below MPI-IO, by the tracer; mean over repeats. Bandwidth: bytes of all writes over the time in \
                    which at least one process was writing. A burst ends with a pause of a hundredth of the trace, at least 1 ms. Writers are the \
-                   processes that wrote to the file that most was written to, to be compared with the aggregators that were asked for; evenness is the \
-                   least that one of them wrote over the most, so that 1 is even. Times of reads, writes and everything else are added up over processes, and include what the tracer itself takes.";
-    let mut table = Table::new("traces", "What was traced", caption, columns);
+                   processes that wrote to the file with the most written bytes, to compare with the requested aggregators; evenness is the \
+                   minimum over the maximum that one of them wrote: 1 is even. Times of reads, writes and other operations are sums over processes, and include the overhead of the tracer.";
+    let mut table = Table::new("traces", "Traced operations", caption, columns);
     for (i, p) in data.points.iter().enumerate() {
         if !p.summaries.contains_key(names::TRACE_BYTES) {
             continue;
@@ -119,7 +124,95 @@ fn operations(data: &Data) -> Table {
     table
 }
 
-/// Makes the table of what tracing adds to the wall time, a row for each pair of points.
+/// Makes the table of I/O phases, with a row for each point and kind of phase. The runs' fact about phases has a line for each kind.
+fn phases(data: &Data) -> Table {
+    let mut columns = summary::point_columns(data);
+    columns.extend([
+        Column::plain("n", "n"),
+        Column::of(
+            names::TRACE_PHASES_S,
+            &quantity::heading(names::TRACE_PHASES_S),
+            "s",
+        ),
+        Column::plain("phases", "phases"),
+    ]);
+    let caption = "I/O of all processes without communication in between, by the tracer of MPI-IO. `cvc phases` on the directory of a run shows requests, \
+                   places and times, and writes a model that other storage repeats. n: runs with these phases; the time is of all phases.";
+    let mut table = Table::new("phases", "Phases of I/O", caption, columns);
+    for (text, runs) in data.facts.get(names::TRACE_PHASES).into_iter().flatten() {
+        let mut by_point: IndexMap<usize, usize> = IndexMap::new();
+        for run in runs.iter().filter_map(|run| data.runs.get(*run)) {
+            *by_point.entry(run.point).or_default() += 1;
+        }
+        for (point, count) in by_point {
+            let summaries = data.points.get(point).map(|p| &p.summaries);
+            for line in text.lines() {
+                let mut row = summary::point_cells(data, point);
+                row.push(Cell::count(count));
+                let all = summaries.and_then(|s| s.get(names::TRACE_PHASES_S));
+                row.push(Cell::measured(all));
+                row.push(Cell::text(line));
+                table.rows.push(row);
+            }
+        }
+    }
+    table
+}
+
+/// Maximum relative differences in bytes and in operations up to which the reads of a restart count as equal to the writes of its checkpoint.
+const ALIKE: (f64, f64) = (0.05, 0.10);
+
+/// Describes the reads of a restart compared with the writes of its checkpoint.
+fn verdict(writes: f64, written: f64, reads: f64, read: f64) -> &'static str {
+    let is_near = |of: f64, to: f64, limit: f64| (of / to - 1.0).abs() <= limit;
+    match (
+        is_near(read, written, ALIKE.0),
+        is_near(reads, writes, ALIKE.1),
+    ) {
+        (true, true) => "like the checkpoint, with reads",
+        (true, false) => "same bytes, different operations",
+        (false, _) if read < written => "reads less than the checkpoint wrote",
+        (false, _) => "reads more than the checkpoint wrote",
+    }
+}
+
+/// Makes the table of bytes written by checkpoints and read by restarts, with a row for each point.
+fn restarts(data: &Data) -> Table {
+    const COLUMNS: [(&str, &str); 5] = [
+        (names::CKPT_IO_FILES, "count"),
+        (names::CKPT_IO_WRITE_OPS, "count"),
+        (names::CKPT_IO_WRITTEN_BYTES, "bytes"),
+        (names::CKPT_IO_READ_OPS, "count"),
+        (names::CKPT_IO_READ_BYTES, "bytes"),
+    ];
+    let mut columns = summary::point_columns(data);
+    columns.push(Column::plain("n", "n"));
+    columns.extend(COLUMNS.map(|(name, unit)| Column::of(name, &quantity::heading(name), unit)));
+    columns.push(Column::plain("verdict", "the restart"));
+    let caption = "Writes of a checkpoint and reads of the restart from the same files, by the traces of both; mean over repeats. A restart is like \
+                   its checkpoint if bytes differ by at most 5 % and operations by at most 10 %.";
+    let mut table = Table::new(
+        "traced_restarts",
+        "Restarts compared with checkpoints",
+        caption,
+        columns,
+    );
+    for (i, p) in data.points.iter().enumerate() {
+        let mean = |name: &str| Some(p.summaries.get(name)?.mean);
+        let values = COLUMNS.map(|(name, _)| mean(name));
+        let [_, Some(writes), Some(written), Some(reads), Some(read)] = values else {
+            continue;
+        };
+        let mut row = summary::point_cells(data, i);
+        row.push(Cell::count(p.counted(&data.runs)));
+        row.extend(COLUMNS.map(|(name, _)| Cell::measured(p.summaries.get(name))));
+        row.push(Cell::text(verdict(writes, written, reads, read)));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Makes the table of the overhead of tracing in wall time, with a row for each pair of points.
 fn overhead(data: &Data) -> Table {
     let mut columns = vec![Column::plain("at", "at"), Column::plain("tracer", "tracer")];
     columns.extend(
@@ -139,8 +232,8 @@ fn overhead(data: &Data) -> Table {
     );
     columns.push(Column::plain("pairs", "pairs"));
     let caption = "Wall time of otherwise equal runs with and without a tracer. The interval is Student's t of the logarithms of the ratios of repeats \
-                   with the same number. It includes what the tracer does when programs start and end. Runs that end at their checkpoint have no wall \
-                   time and are not here.";
+                   with the same number. It includes the work of the tracer when programs start and end. Runs that end at their checkpoint have no wall \
+                   time and are excluded.";
     let mut table = Table::new("tracing", "Overhead of tracers", caption, columns);
     for (level, pair) in pairs_without(data, "tracer") {
         let groups = ratio_groups(data, std::slice::from_ref(&pair), names::WALL_S);
@@ -161,4 +254,19 @@ fn overhead(data: &Data) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdict;
+
+    #[test]
+    fn a_restart_is_like_its_checkpoint_by_bytes_and_operations() {
+        let of = |reads, read| verdict(9866.0, 114_067_656.0, reads, read);
+        // values of an image of DMTCP 4.2, traced by strace
+        assert_eq!(of(9869.0, 114_079_944.0), "like the checkpoint, with reads");
+        assert_eq!(of(2.0, 114_079_944.0), "same bytes, different operations");
+        assert_eq!(of(9869.0, 60e6), "reads less than the checkpoint wrote");
+        assert_eq!(of(9869.0, 200e6), "reads more than the checkpoint wrote");
+    }
 }

@@ -1,9 +1,9 @@
-//! The versions that produced the results.
+//! Versions of the software that produced the results.
 
 use crate::results::{data::Data, quantity};
 use cvc_show::{Block, Cell, Column, Section, Table};
 
-/// Maximum number of values of a fact that are listed; a fact with more is one of single runs (a path, a port).
+/// Maximum number of values for which a fact is listed; a fact with more values describes single runs (a path, a port).
 const MAX_VALUES: usize = 12;
 
 pub(super) fn section(data: &Data) -> Section {
@@ -19,7 +19,7 @@ pub(super) fn section(data: &Data) -> Section {
     let mut differing = Table::new(
         "versions_by_group",
         "Different between runs",
-        "If a factor decides the value, its levels are named; otherwise only the runs are counted.",
+        "If a factor determines the value, its levels are named; otherwise the runs are counted.",
         vec![
             Column::plain("fact", "fact"),
             Column::plain("runs_with", "runs with"),
@@ -33,7 +33,7 @@ pub(super) fn section(data: &Data) -> Section {
         .flat_map(|v| v.values().flatten())
         .collect::<std::collections::HashSet<_>>()
         .len();
-    // facts of single nodes are too many for a table: they are in facts.json of each run
+    // omit facts of single nodes, which are too many for a table; facts.json of each run has them
     for (fact, values) in data.facts.iter().filter(|(fact, _)| *fact != "nodes") {
         let runs: usize = values.values().map(Vec::len).sum();
         if values.len() == 1 && runs == with_facts {
@@ -44,7 +44,7 @@ pub(super) fn section(data: &Data) -> Section {
             );
         } else if values.len() > MAX_VALUES {
             let text = format!(
-                "{} different values, about one for each run: see facts.json of the runs",
+                "{} values, about one for each run: see facts.json of the runs",
                 values.len()
             );
             differing.rows.push(vec![
@@ -78,7 +78,8 @@ pub(super) fn section(data: &Data) -> Section {
     }
 }
 
-/// Returns the first factor whose level decides which value a run has.
+/// Returns the first factor whose level determines a fact's value in every run; `None` if no factor does. `values`: the runs with each value of the
+/// fact.
 fn deciding<'a>(data: &'a Data, values: impl Iterator<Item = &'a Vec<usize>>) -> Option<&'a str> {
     let groups: Vec<&Vec<usize>> = values.collect();
     let preferred = |f: &&str| {

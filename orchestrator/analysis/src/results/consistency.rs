@@ -1,9 +1,9 @@
-//! Points whose counted runs were made under different conditions, so that their means mix them.
+//! Points whose counted runs were made under different conditions, so that the mean of these runs is not meaningful.
 
 use super::rows::{Mixed, RunRow};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Facts that must be the same in all counted runs of a point, together with those nested below them.
+/// Facts that must be equal in all counted runs of a point, including the facts nested below them.
 const SOFTWARE: [&str; 12] = [
     "dmtcp",
     "mpi",
@@ -19,18 +19,18 @@ const SOFTWARE: [&str; 12] = [
     "settings.thp",
 ];
 
-/// Stands for a fact that a run lacks: the run was made before cvc recorded it, or its facts are lost.
+/// Text for a missing fact: the run is older than the recording of this fact, or its facts are lost.
 const UNKNOWN: &str = "not recorded";
 
 /// The sources of records, by point, quantity and labels.
-pub(crate) type Sources = BTreeMap<(usize, String, String), BTreeSet<String>>;
+pub(crate) type SourceSets = BTreeMap<(usize, String, String), BTreeSet<String>>;
 
-/// Returns the differences within each point. `sources` are those of the counted runs.
+/// Returns the differences between the runs of each point. `sources` are the sources of the counted runs' records.
 pub(crate) fn find(
     points: usize,
     runs: &[RunRow],
     facts: &BTreeMap<String, BTreeMap<String, Vec<usize>>>,
-    sources: &Sources,
+    sources: &SourceSets,
 ) -> Vec<Mixed> {
     let mut mixed = vec![Mixed::new(); points];
     let mut counted = vec![0; points];

@@ -1,4 +1,4 @@
-//! Otherwise equal points: pairs of points that differ in one factor only.
+//! Pairs of points that differ in one factor only.
 
 use super::{data::Data, rows::PointRow};
 use cvc_core::point::{Needs, Point};
@@ -6,7 +6,8 @@ use cvc_index::factors;
 use cvc_model::stats::RatioGroup;
 use std::collections::{BTreeMap, HashMap};
 
-/// Factors of collective I/O, which say nothing of points with some level of another factor, besides those that need a checkpointer.
+/// Pairs of factors: at some level of the first factor, the second one does not apply. These are the factors of collective I/O; factors that need a
+/// checkpointer are not listed.
 const DEPENDENT: [(&str, &str); 4] = [
     ("checkpointer", "aggregators"),
     ("checkpointer", "cb_buffer"),
@@ -14,7 +15,7 @@ const DEPENDENT: [(&str, &str); 4] = [
     ("app", "cb_buffer"),
 ];
 
-/// The level that points have of which factor `of` says that `name` says nothing; `None` if it says something of all.
+/// Returns the level of factor `of` at which the factor `name` does not apply; `None` if `name` always applies.
 fn neutral_level(of: &str, name: &str) -> Option<String> {
     let needs = || {
         Point::FACTOR_INFO
@@ -27,18 +28,18 @@ fn neutral_level(of: &str, name: &str) -> Option<String> {
         .flatten()
 }
 
-/// A point with a level of a factor, and its counterpart with another level.
+/// A point with one level of a factor, and the otherwise equal point with another level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct CounterpartPair {
     pub point: usize,
     pub counterpart: usize,
-    /// What else is known of both: levels of the other factors that vary.
+    /// Levels that both points share, of the other factors that vary.
     pub at: Vec<(String, String)>,
 }
 
-/// Returns the pairs of points with these levels of a factor that are equal in the other factors that vary. A factor that says nothing of
-/// one of the two (compression without DMTCP) does not tell them apart.
-pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<Pair> {
+/// Returns the pairs of points that have these levels of a factor and are equal in all other varying factors. A factor that does not apply to one of
+/// the points (compression without DMTCP) is ignored.
+pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<CounterpartPair> {
     let rest: Vec<&str> = data
         .varying()
         .into_iter()
@@ -88,7 +89,7 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
                     if Some(a.as_str()) == neutral(f) { b } else { a },
                 )
             });
-            found.push(Pair {
+            found.push(CounterpartPair {
                 point: i,
                 counterpart,
                 at: at.collect(),
@@ -98,16 +99,19 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
     found
 }
 
-/// Returns the pairs of points with checkpoints and otherwise equal points without, by checkpointer.
-pub(crate) fn pairs_without_checkpoints(data: &Data) -> impl Iterator<Item = (&str, Pair)> {
+/// Pairs each point that has checkpoints with the otherwise equal point that has none. Returns each pair with its checkpointer.
+pub(crate) fn pairs_without_checkpoints(
+    data: &Data,
+) -> impl Iterator<Item = (&str, CounterpartPair)> {
     pairs_without(data, "checkpointer")
 }
 
-/// Returns the pairs of points with any other level of a factor than `none` and otherwise equal points with that, by level.
+/// Pairs each point at which the factor is not `none` with the otherwise equal point at which it is `none`. Returns each pair with the level of its
+/// first point.
 pub(crate) fn pairs_without<'d>(
     data: &'d Data,
     factor: &'static str,
-) -> impl Iterator<Item = (&'d str, Pair)> {
+) -> impl Iterator<Item = (&'d str, CounterpartPair)> {
     data.levels(factor)
         .into_iter()
         .filter(|level| *level != "none")
@@ -118,8 +122,8 @@ pub(crate) fn pairs_without<'d>(
         })
 }
 
-/// Returns the numbers and values of a quantity in the repeats that both points of a pair have.
-pub(crate) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64, f64)> {
+/// Returns the number of each repeat that both points of a pair have, with the quantity's value at the point and at the counterpart.
+pub(crate) fn repeats(data: &Data, pair: &CounterpartPair, quantity: &str) -> Vec<(u32, f64, f64)> {
     let (a, b) = (&data.points[pair.point], &data.points[pair.counterpart]);
     let of = |p: &PointRow| -> Option<Vec<(u32, f64)>> {
         Some(
@@ -140,22 +144,27 @@ pub(crate) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64
         .collect()
 }
 
-/// Returns the ratios of a quantity, point by counterpart, in groups that are independent of each other: points that share a counterpart (or
-/// counterparts that share a point) are one group, because what disturbed the shared one is in the ratios of all of them.
-pub(crate) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<RatioGroup> {
-    let mut groups: Vec<Vec<&Pair>> = Vec::new();
+/// Returns the ratios of a quantity between points and counterparts, in groups that are independent of each other. Pairs that share a point or a
+/// counterpart are in one group, because a disturbance of the shared point affects all of their ratios.
+pub(crate) fn ratio_groups(
+    data: &Data,
+    pairs: &[CounterpartPair],
+    quantity: &str,
+) -> Vec<RatioGroup> {
+    let mut groups: Vec<Vec<&CounterpartPair>> = Vec::new();
     for pair in pairs
         .iter()
         .filter(|pair| !repeats(data, pair, quantity).is_empty())
     {
-        let shares =
-            |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
-        // a pair may join groups that had nothing in common before
-        let (sharing, mut apart): (Vec<_>, Vec<_>) = groups
+        let shares = |other: &&CounterpartPair| {
+            other.point == pair.point || other.counterpart == pair.counterpart
+        };
+        // a pair can join groups that were separate before
+        let (sharing, mut separate): (Vec<_>, Vec<_>) = groups
             .into_iter()
             .partition(|group| group.iter().any(&shares));
-        apart.push(sharing.into_iter().flatten().chain([pair]).collect());
-        groups = apart;
+        separate.push(sharing.into_iter().flatten().chain([pair]).collect());
+        groups = separate;
     }
     groups
         .iter()
@@ -163,8 +172,9 @@ pub(crate) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<R
         .collect()
 }
 
-/// The ratios of a group in the repeats that all of its pairs have; if there is none, in each repeat over the pairs that have it.
-fn ratio_group(data: &Data, group: &[&Pair], quantity: &str) -> RatioGroup {
+/// Returns the ratios of a group in the repeats that all of its pairs have. If no repeat is in all pairs, returns for each repeat the ratio over the
+/// pairs that have this repeat.
+fn ratio_group(data: &Data, group: &[&CounterpartPair], quantity: &str) -> RatioGroup {
     let mut logs: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for pair in group {
         for (repeat, a, b) in repeats(data, pair, quantity) {
@@ -183,8 +193,8 @@ fn ratio_group(data: &Data, group: &[&Pair], quantity: &str) -> RatioGroup {
     }
 }
 
-/// Returns the pairs of levels of a factor that are compared, the second of each being the baseline: all with few levels, else each with the
-/// first. The baseline of what can be left out is without it.
+/// Returns the pairs of levels of a factor to compare; the second of each pair is the baseline. With few levels, returns all pairs; otherwise pairs
+/// each level with the first level. A level that means that an optional feature is absent is the baseline.
 pub(crate) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str, &'d str)> {
     const MANY: usize = 5;
     let mut levels: Vec<&str> = data.levels(factor).into_iter().collect();
@@ -196,17 +206,17 @@ pub(crate) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str,
         .collect()
 }
 
-/// Describes where each of these pairs stands; whether runs are restarted only where that tells pairs apart, or nothing else does.
-pub(crate) fn labels(pairs: &[Pair]) -> Vec<String> {
+/// Describes each of these pairs. Whether runs are restarted is mentioned only if the pairs differ in that, or in nothing else.
+pub(crate) fn labels(pairs: &[CounterpartPair]) -> Vec<String> {
     const FACTOR: &str = "restart_check";
-    let level = |pair: &Pair| {
+    let level = |pair: &CounterpartPair| {
         pair.at
             .iter()
             .find(|(f, _)| f == FACTOR)
             .map(|(_, level)| level.clone())
     };
     let is_same = pairs.windows(2).all(|two| level(&two[0]) == level(&two[1]));
-    let without = |pair: &Pair| Pair {
+    let without = |pair: &CounterpartPair| CounterpartPair {
         at: pair
             .at
             .iter()
@@ -218,8 +228,8 @@ pub(crate) fn labels(pairs: &[Pair]) -> Vec<String> {
     pairs.iter().map(|pair| label(&without(pair))).collect()
 }
 
-/// Describes where a pair stands.
-pub(crate) fn label(pair: &Pair) -> String {
+/// Describes the levels that both points of a pair share.
+pub(crate) fn label(pair: &CounterpartPair) -> String {
     let parts: Vec<String> = pair
         .at
         .iter()

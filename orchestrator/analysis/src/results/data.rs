@@ -1,7 +1,7 @@
-//! Everything that tables and plots need from the index, read once.
+//! All data that tables and plots need from the index, read once.
 
 use super::{
-    consistency::{self, Sources},
+    consistency::{self, SourceSets},
     quantity::Tier,
     records::Records,
     rows::{ExcludedRow, PointRow, RunRow},
@@ -23,34 +23,34 @@ use std::{
 /// The contents of the index as tables and plots use them.
 pub(crate) struct Data {
     pub meta: BTreeMap<String, String>,
-    /// What libraries own of private anonymous memory, as the campaign measured it.
+    /// Sizes of the MPI libraries' part of private anonymous memory, as the campaign measured them.
     pub baselines: Vec<IndexedBaseline>,
-    /// Number of launches of instances, replacements included.
+    /// Number of launches of instances, including replacements.
     pub fleets: usize,
-    /// Names of all factors: the built-in ones, then the campaign's own.
+    /// Names of all factors: built-in ones, then the campaign's own.
     pub factors: Vec<String>,
     pub points: Vec<PointRow>,
     pub runs: Vec<RunRow>,
     pub excluded: Vec<ExcludedRow>,
-    /// Points that needed no further run, by their place.
+    /// Stopping decisions for points that needed no further run, by index of the point.
     pub decisions: BTreeMap<usize, IndexedDecision>,
-    /// All quantities of counted runs, in the order of tables.
+    /// All quantities of counted runs, in table order.
     pub quantities: IndexMap<String, ReportedQuantity>,
-    /// Key, then value, then the runs that have it.
+    /// For each fact and each of its values, the runs that recorded it.
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
-    /// Predictions for held-out points, if the campaign file asks for them.
+    /// Predictions for held-out points, if the campaign file requests them.
     pub predictions: Option<HoldoutResult>,
     varying: OnceLock<Vec<String>>,
-    /// Points whose runs are restarted, with those that differ in nothing but that theirs are not.
+    /// For each restarted point, the otherwise equal point without restarts.
     restarted: OnceLock<HashMap<usize, usize>>,
     by_level: OnceLock<HashMap<String, HashMap<String, Vec<usize>>>>,
 }
 
-/// A quantity with its unit, its place in the report and its better direction.
+/// A quantity with its unit, tier in the report and better direction.
 pub(crate) struct ReportedQuantity {
     pub unit: String,
     pub tier: Tier,
-    /// Which way is better, if either is.
+    /// The better direction; `None` if neither is better.
     pub better: Option<Better>,
 }
 
@@ -119,7 +119,7 @@ impl Data {
         })
     }
 
-    /// Returns the quantities that tables, comparisons and plots show; the index and the folded table have all.
+    /// Returns the quantities that tables, comparisons and plots show. The index and the collapsed table contain all quantities.
     pub fn main(&self) -> impl Iterator<Item = (&str, &ReportedQuantity)> {
         self.quantities
             .iter()
@@ -127,7 +127,8 @@ impl Data {
             .map(|(name, q)| (name.as_str(), q))
     }
 
-    /// Returns the fewest repeats after which any point of the campaign ended by its rule, if repeats of one of these did.
+    /// Returns the smallest number of repeats with which the campaign's stopping rule ended any point; `None` unless the rule ended one of these
+    /// points.
     pub fn least_repeats_of_stopped(&self, points: [usize; 2]) -> Option<usize> {
         let least = self
             .decisions
@@ -140,9 +141,9 @@ impl Data {
             .then_some(least)
     }
 
-    /// Returns the factors that differ between points, without those that follow from another.
+    /// Returns the factors that differ between points. If the mapping differs, `processes` and `threads` are omitted, because they follow from it.
     pub fn varying(&self) -> Vec<&str> {
-        // asked for once for each pair of levels of every factor
+        // cached, because this is called once for each pair of levels of every factor
         let known = self.varying.get_or_init(|| {
             let mut varying: Vec<String> = self
                 .factors
@@ -151,15 +152,15 @@ impl Data {
                 .cloned()
                 .collect();
             if varying.iter().any(|f| f == "mapping") {
-                varying.retain(|f| f != "processes");
+                varying.retain(|f| f != "processes" && f != "threads");
             }
             varying
         });
         known.iter().map(String::as_str).collect()
     }
 
-    /// Returns the point that differs from one whose runs are restarted in nothing but that its own are not: until the checkpoint both show
-    /// the same. `None` if there is none, or nothing was measured at it.
+    /// Returns the point that equals a restarted point except that it is not restarted; both are equal until the checkpoint. Returns `None` if this
+    /// point is not restarted, or if no such point was measured.
     pub fn unrestarted(&self, point: usize) -> Option<usize> {
         const FACTOR: &str = "restart_check";
         let known = self.restarted.get_or_init(|| {
@@ -179,7 +180,7 @@ impl Data {
         known.get(&point).copied()
     }
 
-    /// Returns the points with a level of a factor, in their order.
+    /// Returns the points with a level of a factor, in the order of the plan.
     pub fn points_at(&self, factor: &str, level: &str) -> &[usize] {
         let known = self.by_level.get_or_init(|| {
             let mut known: HashMap<String, HashMap<String, Vec<usize>>> = HashMap::new();
@@ -208,7 +209,7 @@ impl Data {
         self.points.iter().map(|p| p.factor(factor)).collect()
     }
 
-    /// Returns the levels of a factor that points have, without the dash of those that it says nothing of.
+    /// Returns the levels of a factor, without the dash of points to which the factor does not apply.
     fn stated_levels(&self, factor: &str) -> IndexSet<&str> {
         self.levels(factor)
             .into_iter()
@@ -216,7 +217,7 @@ impl Data {
             .collect()
     }
 
-    /// Returns the levels of a factor in all points, skipped ones included.
+    /// Returns the levels of a factor in all points, including skipped ones.
     pub fn factor_values<'a>(&'a self, factor: &str) -> IndexSet<&'a str> {
         let skipped = self
             .excluded
@@ -241,7 +242,7 @@ impl Data {
             .collect()
     }
 
-    /// Returns what distinguishes a point from the others, for people: `mpich, 1Nx4P, 2 aggregators`.
+    /// Returns a label of the levels that distinguish a point from the others: `mpich, 1Nx4P, 2 aggregators`.
     pub fn label(&self, point: usize, factors: &[&str]) -> String {
         let p = &self.points[point];
         let parts: Vec<String> = factors
@@ -255,12 +256,12 @@ impl Data {
         }
     }
 
-    /// Returns whether the runs of any point were made under different conditions.
+    /// Returns whether any point has runs made under different conditions.
     pub fn mixed(&self) -> bool {
         self.points.iter().any(|p| !p.mixed.is_empty())
     }
 
-    /// Returns the number of counted repeats in a state.
+    /// Returns the number of counted repeats with this outcome.
     pub fn count(&self, state: RunOutcome) -> usize {
         self.runs
             .iter()
@@ -268,7 +269,7 @@ impl Data {
             .count()
     }
 
-    /// Returns what is needed to write all records with the factors of their points.
+    /// Returns the data that are needed to write all records with the factors of their points.
     pub fn records(&self, index: &Index) -> Records {
         Records {
             factors: self
@@ -292,10 +293,10 @@ impl Data {
     }
 }
 
-/// Runs by their identifiers, as indices.
+/// Indices of runs, by identifier.
 type RunsById = HashMap<String, usize>;
 
-/// Reads the runs of these points, and adds them to the points.
+/// Reads the runs of these points, and stores their indices in the points.
 fn runs(index: &Index, points: &mut [PointRow]) -> Result<Vec<RunRow>, AnalysisError> {
     let ids: HashMap<PointId, usize> = points
         .iter()
@@ -321,7 +322,7 @@ fn values(
     points: &mut [PointRow],
 ) -> Result<BTreeMap<String, String>, AnalysisError> {
     let mut units = BTreeMap::new();
-    // one value of a quantity for each run: their order within a run does not matter
+    // each run has one value of a quantity, so their order within a run does not matter
     index.each_run_value(
         |RunValue {
              run,
@@ -401,7 +402,7 @@ fn quantities(
     Ok(quantities.into_iter().collect())
 }
 
-/// Returns the facts of all runs: key, then value, then the runs that have it.
+/// Returns, for each fact and each of its values, the runs that recorded it.
 fn facts(
     index: &Index,
     run_of: &RunsById,
@@ -421,13 +422,13 @@ fn facts(
 }
 
 /// Returns the sources of the records of counted runs.
-fn sources(index: &Index, points: &[PointRow]) -> Result<Sources, AnalysisError> {
+fn sources(index: &Index, points: &[PointRow]) -> Result<SourceSets, AnalysisError> {
     let ids: HashMap<&str, usize> = points
         .iter()
         .enumerate()
         .map(|(i, p)| (p.id.as_str(), i))
         .collect();
-    let mut sources = Sources::new();
+    let mut sources = SourceSets::new();
     for RecordSource {
         point,
         name,

@@ -1,13 +1,13 @@
-//! The results of a campaign, read from its index once: points with the values and summaries of their counted runs, quantities, facts, and
-//! pairs of points that differ in one factor. Reports and comparisons are made of them.
+//! The results of a campaign, read from its index once: points with the values and summaries of their counted runs, quantities, facts, and pairs of
+//! points that differ in one factor. Reports and comparisons are built from these results.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `data.rs` | everything, as it is read |
+//! | `data.rs` | all data read from the index |
 //! | `rows.rs` | a point, a run, an excluded combination |
 //! | `quantity.rs` | order, headings and better directions of quantities and factors |
 //! | `counterpart.rs` | pairs of points that differ in one factor, and their repeats |
-//! | `consistency.rs` | what differs between runs of a point that should be equal |
+//! | `consistency.rs` | differences between runs of a point that should be equal |
 //! | `records.rs` | all records in long form |
 
 mod consistency;
@@ -16,3 +16,4 @@ pub(crate) mod data;
 pub(crate) mod quantity;
 mod records;
 pub(crate) mod rows;
+pub(crate) mod scaling;

@@ -8,7 +8,7 @@ use cvc_core::{
 
 pub(crate) use cvc_core::measured::Tier;
 
-/// Returns the heading of a quantity; figures of merit keep their own names.
+/// Returns the heading of a quantity. Figures of merit keep their own names.
 pub(crate) fn heading(quantity: &str) -> String {
     if let Some((_, Shown { heading, .. })) = shown(quantity) {
         return (*heading).to_owned();
@@ -19,14 +19,15 @@ pub(crate) fn heading(quantity: &str) -> String {
     }
 }
 
-/// Returns the tier of a quantity and its better direction; `declared` has the directions in the descriptors of the applications that print it.
+/// Returns the tier of a quantity and its better direction. `declared` contains the directions in the descriptors of the applications that print the
+/// quantity.
 pub(crate) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
     if let Some((_, of)) = shown(quantity).filter(|(_, of)| of.tier == Tier::Main) {
         return (of.tier, of.better);
     }
     match declared.iter().flatten().next() {
         None => (Tier::Secondary, None),
-        // If applications disagree, there is no direction.
+        // If applications declare different directions, there is none.
         first => (
             Tier::Merit,
             first
@@ -36,14 +37,14 @@ pub(crate) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Op
     }
 }
 
-/// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the rest, zones last.
+/// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the others; zones are last.
 pub(crate) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
     let last = usize::MAX - usize::from(family(quantity).is_none());
     let place = shown(quantity).map_or(last, |(place, _)| place);
     (tier, place, quantity.to_owned())
 }
 
-/// Returns the better direction in words.
+/// Returns a description of the better direction.
 pub(crate) fn direction(better: Option<Better>) -> Option<&'static str> {
     match better? {
         Better::Lower => Some("lower is better"),
@@ -58,7 +59,7 @@ pub(crate) fn factor_heading(factor: &str) -> String {
     built_in.map_or(factor, |info| info.heading).to_owned()
 }
 
-/// Returns the name of a factor's column in data files, as in the index: free factors have a prefix of their own.
+/// Returns the name of a factor's column in data files, as in the index: the campaign's own factors have a prefix.
 pub(crate) fn factor_column(factor: &str) -> String {
     if Point::FACTORS.contains(&factor) {
         factor.to_owned()
@@ -67,7 +68,7 @@ pub(crate) fn factor_column(factor: &str) -> String {
     }
 }
 
-/// Describes a level of a factor where the factor's name is not beside it.
+/// Describes a level of a factor for texts that do not show the factor's name.
 pub(crate) fn level(factor: &str, level: &str) -> String {
     match factor {
         "aggregators" => format!("{level} aggregator{}", if level == "1" { "" } else { "s" }),

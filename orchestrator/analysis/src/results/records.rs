@@ -1,21 +1,20 @@
-//! All records of a campaign in long form, for readers who want to compute for themselves.
+//! All records of a campaign in long form (one per row), for further computation.
 
 use camino::Utf8PathBuf;
 use cvc_index::{Index, LabelledRecord, error::AnalysisError};
 use cvc_show::{LineWriter, LongRows, ShowError};
 use std::collections::HashMap;
 
-/// Where the records are, and the factors of their points. There may be more of them than memory holds, so they stay in the index until they
-/// are written.
+/// Where the records are, and the factors of their points. The records may not fit in memory, so they stay in the index until they are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
     /// Names of the factor columns.
     pub(crate) factors: Vec<String>,
-    /// Levels of the factors for each point.
+    /// For each point, the levels of the factors.
     pub(crate) points: Vec<Vec<String>>,
-    /// The point of each run.
+    /// Index of each run's point.
     pub(crate) point_of: HashMap<String, usize>,
-    /// The index.
+    /// Path of the index.
     pub(crate) index: Utf8PathBuf,
 }
 
@@ -30,7 +29,7 @@ impl LongRows for Records {
         fixed.chain(self.factors.iter().cloned()).collect()
     }
 
-    /// Hands over the columns of text of each record, its value, and the levels of the factors.
+    /// Calls `line` for each record, with its text columns, its value, and the levels of the factors.
     fn each(&self, line: LineWriter<'_>) -> Result<(), ShowError> {
         let each = |record: LabelledRecord<'_>| {
             let Some(&point) = record.text[0].and_then(|run| self.point_of.get(run)) else {

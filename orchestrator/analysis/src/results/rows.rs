@@ -7,7 +7,7 @@ use cvc_model::stats::{Summary, block_means};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The facts that differ within a point, with their values.
+/// Facts that differ between the runs of a point, with their values.
 pub(crate) type Mixed = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) struct PointRow {
@@ -15,16 +15,16 @@ pub(crate) struct PointRow {
     pub factors: IndexMap<String, String>,
     pub nodes: u32,
     pub processes: u32,
-    /// Indices of its runs, warm-ups included.
+    /// Indices of the point's runs, including warm-ups.
     pub runs: Vec<usize>,
     pub summaries: HashMap<String, Summary>,
-    /// Every counted repeat of every quantity, in the order of the plan.
+    /// Values of each quantity in the counted repeats, in the order of the plan.
     pub values: HashMap<String, Vec<f64>>,
-    /// The numbers of these repeats.
+    /// Repeat number of each value.
     pub repeats: HashMap<String, Vec<u32>>,
-    /// The blocks of these repeats; empty if runs are not divided.
+    /// Block (day or fleet) of each value, by quantity; empty if runs are not divided into blocks.
     pub blocks: HashMap<String, Vec<u32>>,
-    /// Unwanted differences between its counted runs.
+    /// Facts that differ between the counted runs of the point although they should be equal.
     pub mixed: Mixed,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct RunRow {
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub dir: Option<String>,
-    /// When its last attempt began, seconds after 1970.
+    /// Start of the run's last attempt, seconds since 1970.
     pub started_s: Option<f64>,
     pub records: RecordsState,
     pub records_detail: Option<String>,
-    /// The day or fleet that it was planned for.
+    /// The block (day or fleet) for which the run was planned.
     pub block: Option<u32>,
 }
 
@@ -80,12 +80,12 @@ impl From<IndexedExclusion> for ExcludedRow {
 }
 
 impl PointRow {
-    /// Returns the number of runs that enter statistics: those that succeeded and whose records can be read.
+    /// Returns the number of runs used in statistics: those that succeeded and whose records can be read.
     pub fn counted(&self, runs: &[RunRow]) -> usize {
         self.runs.iter().filter(|r| runs[**r].enters()).count()
     }
 
-    /// Returns the values of a quantity that are independent of each other: those of all counted repeats, or the means of blocks.
+    /// Returns independent values of a quantity: of all counted repeats, or the mean of each block.
     pub fn independent(&self, quantity: &str) -> Vec<f64> {
         independent(
             self.values.get(quantity).map_or(&[][..], Vec::as_slice),
@@ -93,7 +93,7 @@ impl PointRow {
         )
     }
 
-    /// Returns its application and class, as in `npb-bt.C`.
+    /// Returns the point's application and class, as in `npb-bt.C`.
     pub fn program(&self) -> String {
         [self.level(FactorId::App), self.level(FactorId::Class)]
             .into_iter()
@@ -102,18 +102,18 @@ impl PointRow {
             .join(".")
     }
 
-    /// Returns the level of a built-in factor; empty if the point does not have it.
+    /// Returns the level of a built-in factor; empty if the factor does not apply to the point.
     pub fn level(&self, factor: FactorId) -> &str {
         self.factor(factor.name())
     }
 
-    /// Returns the level of a factor by its name; empty if the point does not have it.
+    /// Returns the level of a factor by its name; empty if the factor does not apply to the point.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
     }
 }
 
-/// Returns values that are independent of each other: all of them, or the means of blocks if there are several.
+/// Returns independent values: all of them, or the mean of each block if there are several blocks.
 pub(crate) fn independent(values: &[f64], blocks: Option<&[u32]>) -> Vec<f64> {
     match blocks {
         Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => block_means(
@@ -128,7 +128,7 @@ pub(crate) fn independent(values: &[f64], blocks: Option<&[u32]>) -> Vec<f64> {
 }
 
 impl RunRow {
-    /// Makes the row of a run; `point` is the index of its point.
+    /// Creates the row of a run; `point` is the index of the run's point.
     pub fn new(point: usize, run: IndexedRun) -> Self {
         let IndexedRun {
             id,
@@ -166,12 +166,12 @@ impl RunRow {
         }
     }
 
-    /// Returns whether this is a counted repeat that succeeded.
+    /// Returns whether this run is a counted repeat that succeeded.
     pub fn counts(&self) -> bool {
         !self.warmup && self.state == RunOutcome::Succeeded
     }
 
-    /// Returns whether this run enters statistics: it counts, and its records can be read.
+    /// Returns whether this run is used in statistics: it is a counted repeat that succeeded, and its records can be read.
     pub fn enters(&self) -> bool {
         self.counts() && self.records.is_readable()
     }

@@ -1,4 +1,4 @@
-//! How often equal things are called different: repeats with themselves, and sites that are one machine.
+//! Tests of how often a difference between equal things is reported: a point's repeats, and sites that are one machine.
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
@@ -21,7 +21,7 @@ fn point(site: &str, app: &str) -> Point {
     }
 }
 
-/// Pseudo-random times about a mean, by a linear congruential generator with a seed of its own.
+/// Returns pseudo-random times with this mean, from a linear congruential generator with this seed.
 fn times(seed: u64, count: usize, mean_s: f64) -> Vec<MadeRepeat> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
     let mut uniform = || {
@@ -62,7 +62,7 @@ fn equal_repeats_and_sites_are_seldom_called_different() {
         dir.path(),
         (0..100).flat_map(|app| [of(0, app), of(1, app)]).collect(),
     );
-    // what does not scatter is compared, but cannot be a false alarm
+    // values without scatter are compared, but cannot be a false positive
     assert_eq!(
         (result.repeats.compared, result.sites.map(|s| s.compared)),
         (200, Some(100))

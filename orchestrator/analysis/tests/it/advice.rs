@@ -1,9 +1,12 @@
-//! What to take: the front, what is not told apart, constraints, failures, and what to measure next.
+//! Advice: the Pareto front, indistinguishable candidates, constraints, failures, and the next measurements.
 
 use crate::common::{MadeRepeat, campaign_measured, measured};
 use camino::Utf8Path;
 use cvc_analysis::{
-    advice::{Advice, Candidate, Kept, Wishes, advice_report, advise},
+    advice::{
+        Advice, AdviceCandidate, Constraints, Feasibility, NodePrice, StoragePrice, advice_report,
+        advise,
+    },
     comparison::Side,
 };
 use cvc_core::{
@@ -12,7 +15,7 @@ use cvc_core::{
     record::{Record, Source, Unit},
 };
 use cvc_index::Index;
-use cvc_model::pareto::Standing;
+use cvc_model::pareto::ParetoRank;
 use cvc_show::{Document, write_all};
 
 fn point(site: &str, checkpointer: CheckpointerKind) -> Point {
@@ -47,8 +50,8 @@ fn runs(walls_s: &[f64], usd: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeRe
         .collect()
 }
 
-/// A fast and dear site, a slow and cheap one, one that is both slow and dear, and one that may be as good as the cheap one.
-fn sides() -> Vec<Side> {
+/// Returns four sites: a fast and expensive one, a slow and cheap one, one that is slow and expensive, and one that may be as good as the cheap one.
+pub fn sides() -> Vec<Side> {
     let of = |site: &str| {
         let base = match site {
             "fast" => (100.0, 4.0),
@@ -77,24 +80,25 @@ fn sides() -> Vec<Side> {
             .flat_map(of)
             .collect(),
     );
-    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let index = Index::in_temporary_file(Utf8Path::from_path(dir.path()).expect("UTF-8"))
+        .expect("an index");
     vec![Side::of_campaign("all", &index).expect("a side")]
 }
 
-fn wishes() -> Wishes {
-    Wishes {
+fn constraints() -> Constraints {
+    Constraints {
         times: 1.0,
-        ..Wishes::default()
+        ..Constraints::default()
     }
 }
 
-fn advised(wishes: &Wishes) -> Advice {
-    let mut advice = advise(&sides(), wishes);
+fn advised(constraints: &Constraints) -> Advice {
+    let mut advice = advise(&sides(), constraints);
     assert_eq!(advice.len(), 1);
     advice.remove(0)
 }
 
-fn candidate<'a>(advice: &'a Advice, label: &str) -> &'a Candidate {
+fn candidate<'a>(advice: &'a Advice, label: &str) -> &'a AdviceCandidate {
     advice
         .candidates
         .iter()
@@ -112,22 +116,22 @@ fn candidate<'a>(advice: &'a Advice, label: &str) -> &'a Candidate {
 }
 
 #[test]
-fn the_front_is_what_nothing_beats_and_what_intervals_do_not_show_is_not_told_apart() {
-    let advice = advised(&wishes());
+fn candidates_on_the_front_are_undominated_and_those_within_intervals_indistinguishable() {
+    let advice = advised(&constraints());
     assert_eq!(advice.objectives, ["time_s", "cost_usd"]);
     let standing = |label: &str| candidate(&advice, label).standing;
-    assert_eq!(standing("fast, no checkpoint"), Some(Standing::Front));
-    assert_eq!(standing("cheap, no checkpoint"), Some(Standing::Front));
+    assert_eq!(standing("fast, no checkpoint"), Some(ParetoRank::Front));
+    assert_eq!(standing("cheap, no checkpoint"), Some(ParetoRank::Front));
     assert_eq!(
         standing("near, no checkpoint"),
-        Some(Standing::NotToldApart)
+        Some(ParetoRank::Indistinguishable)
     );
     assert_eq!(
         standing("poor, no checkpoint"),
-        Some(Standing::Dominated),
+        Some(ParetoRank::Dominated),
         "the fast one is cheaper, too"
     );
-    assert_eq!(standing("poor, dmtcp"), Some(Standing::Dominated));
+    assert_eq!(standing("poor, dmtcp"), Some(ParetoRank::Dominated));
     assert!(
         advice.sentence.starts_with(
             "solver.S: fastest is fast, no checkpoint (1 min 40 s, $4.00); cheapest is cheap, no checkpoint (5 min 00 s, $1.50)"
@@ -148,83 +152,93 @@ fn the_front_is_what_nothing_beats_and_what_intervals_do_not_show_is_not_told_ap
 
 #[test]
 fn limits_are_kept_surely_perhaps_or_not() {
-    let limited = advised(&Wishes {
+    let limited = advised(&Constraints {
         deadline_s: Some(301.0),
-        ..wishes()
+        ..constraints()
     });
     let kept = |label: &str| candidate(&limited, label).kept;
-    assert_eq!(kept("fast, no checkpoint"), Kept::Surely);
+    assert_eq!(kept("fast, no checkpoint"), Feasibility::Surely);
     assert_eq!(
         kept("cheap, no checkpoint"),
-        Kept::Perhaps,
+        Feasibility::Perhaps,
         "its interval goes beyond"
     );
-    assert_eq!(kept("near, no checkpoint"), Kept::Broken);
+    assert_eq!(kept("near, no checkpoint"), Feasibility::Broken);
     assert_eq!(candidate(&limited, "near, no checkpoint").standing, None);
     assert_eq!(limited.candidates.last().and_then(|c| c.standing), None);
 
-    let notice = advised(&Wishes {
+    let notice = advised(&Constraints {
         notice_s: Some(3.0),
-        ..wishes()
+        ..constraints()
     });
-    assert_eq!(candidate(&notice, "fast, dmtcp").kept, Kept::Surely);
+    assert_eq!(candidate(&notice, "fast, dmtcp").kept, Feasibility::Surely);
     assert_eq!(
         candidate(&notice, "cheap, dmtcp").kept,
-        Kept::Broken,
+        Feasibility::Broken,
         "its checkpoint takes 6 s"
     );
-    assert_eq!(candidate(&notice, "fast, no checkpoint").kept, Kept::Broken);
+    assert_eq!(
+        candidate(&notice, "fast, no checkpoint").kept,
+        Feasibility::Broken
+    );
 
-    let overhead = advised(&Wishes {
+    let overhead = advised(&Constraints {
         overhead: Some(0.04),
-        ..wishes()
+        ..constraints()
     });
     assert_eq!(
         candidate(&overhead, "fast, dmtcp").kept,
-        Kept::Broken,
+        Feasibility::Broken,
         "checkpoints add 5 %"
     );
     assert_eq!(
         candidate(&overhead, "fast, no checkpoint").kept,
-        Kept::Surely
+        Feasibility::Surely
     );
 
-    let walltime = advised(&Wishes {
+    let walltime = advised(&Constraints {
         walltime_s: Some(200.0),
-        ..wishes()
+        ..constraints()
     });
     assert_eq!(
         candidate(&walltime, "cheap, no checkpoint").kept,
-        Kept::Broken
+        Feasibility::Broken
     );
-    assert_eq!(candidate(&walltime, "cheap, dmtcp").kept, Kept::Surely);
+    assert_eq!(
+        candidate(&walltime, "cheap, dmtcp").kept,
+        Feasibility::Surely
+    );
     assert_eq!(
         candidate(&walltime, "cheap, dmtcp").remarks,
         ["2 jobs of the walltime"]
     );
 
-    let nothing = advised(&Wishes {
+    let nothing = advised(&Constraints {
         budget_usd: Some(0.01),
-        ..wishes()
+        ..constraints()
     });
     assert_eq!(
         nothing.sentence,
-        "solver.S: none of 8 candidates keeps what is asked for."
+        "solver.S: none of 8 candidates satisfies the constraints."
     );
 }
 
 #[test]
 fn with_failures_times_are_those_that_daly_expects() {
-    let failing = advised(&Wishes {
+    let failing = advised(&Constraints {
         mtbf_s: Some(3600.0),
         times: 100.0,
-        ..wishes()
+        ..constraints()
     });
     // 100 times 100 s of computing, a checkpoint of 2 s
     let (app, ckpt, mtbf) = (10_000.0f64, 2.0f64, 3600.0f64);
     let part = ckpt / (2.0 * mtbf);
     let interval = (2.0 * ckpt * mtbf).sqrt() * (1.0 + part.sqrt() / 3.0 + part / 9.0) - ckpt;
-    let expected = mtbf * ((interval + ckpt) / mtbf).exp_m1() * app / interval;
+    // the last interval has no checkpoint, and a restart takes as long as a checkpoint
+    let count = (app / interval).ceil() - 1.0;
+    let last = app - count * interval;
+    let stretches = count * ((interval + ckpt) / mtbf).exp_m1() + (last / mtbf).exp_m1();
+    let expected = mtbf * (ckpt / mtbf).exp() * stretches;
     let with = candidate(&failing, "fast, dmtcp");
     assert!(
         (with.time_s.value / expected - 1.0).abs() < 1e-9,
@@ -236,16 +250,16 @@ fn with_failures_times_are_those_that_daly_expects() {
     assert!(with.time_s.low < with.time_s.value && with.time_s.value < with.time_s.high);
     assert_eq!(
         without.standing,
-        Some(Standing::Dominated),
+        Some(ParetoRank::Dominated),
         "it starts anew after each failure"
     );
 }
 
-/// The buyer's case: a run of 39.63 s to which its one checkpoint adds 20.3 %, of a job that is a thousand times as long.
+/// A realistic case: a run of 39.63 s whose single checkpoint adds 20.3 %, and a job a thousand times as long.
 #[test]
 fn overhead_is_that_of_the_interval_in_time_cost_and_limit() {
     let dir = tempfile::tempdir().expect("a directory");
-    // what it adds is a little less than the time from request to end
+    // the added time is a little shorter than the time from request to end
     let (alone, added, ckpt) = (39.63, 0.203 * 39.63, 8.068);
     let walls = |wall: f64| [wall, wall * 1.001, wall * 0.999];
     let made = vec![
@@ -259,23 +273,24 @@ fn overhead_is_that_of_the_interval_in_time_cost_and_limit() {
         ),
     ];
     campaign_measured(dir.path(), made);
-    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let index = Index::in_temporary_file(Utf8Path::from_path(dir.path()).expect("UTF-8"))
+        .expect("an index");
     let sides = [Side::of_campaign("all", &index).expect("a side")];
     let of = |mtbf_s: Option<f64>, times: f64| {
-        let wishes = Wishes {
+        let constraints = Constraints {
             times,
             mtbf_s,
             overhead: Some(0.02),
-            ..Wishes::default()
+            ..Constraints::default()
         };
-        advise(&sides, &wishes).remove(0)
+        advise(&sides, &constraints).remove(0)
     };
     let advice = of(Some(200.0 * 3600.0), 1000.0);
     let with = candidate(&advice, "dmtcp");
     let without = candidate(&advice, "no checkpoint");
     assert_eq!(
         (with.kept, with.standing),
-        (Kept::Surely, Some(Standing::Front))
+        (Feasibility::Surely, Some(ParetoRank::Front))
     );
     assert!(
         (with.time_s.value / 39_822.0 - 1.0).abs() < 1e-3,
@@ -289,17 +304,18 @@ fn overhead_is_that_of_the_interval_in_time_cost_and_limit() {
     let (interval_s, overhead) = (with.interval_s.expect("one"), with.overhead.expect("one"));
     assert!((interval_s - 3403.0).abs() < 2.0, "{interval_s}");
     assert!(
-        (overhead.value - ckpt / interval_s).abs() < 1e-9,
+        (overhead.value - 11.0 * ckpt / (1000.0 * alone)).abs() < 1e-9,
         "{overhead:?}"
     );
-    assert_eq!(with.remarks, ["a checkpoint every 56 min 43 s adds 0.24 %"]);
+    assert_eq!(with.checkpoints_taken, Some(11.0));
+    assert_eq!(with.remarks, ["a checkpoint every 56 min 43 s adds 0.22 %"]);
     assert!(
         advice.sentence.contains("take dmtcp (11 h 04 min"),
         "{}",
         advice.sentence
     );
 
-    // without failures there is no interval: the job has the one checkpoint of a run, not a thousand
+    // without failures there is no interval: the job has the single checkpoint of a run, not a thousand
     let advice = of(None, 1000.0);
     let with = candidate(&advice, "dmtcp");
     assert!(
@@ -308,15 +324,114 @@ fn overhead_is_that_of_the_interval_in_time_cost_and_limit() {
     );
     let overhead = with.overhead.expect("an overhead").value;
     assert!((overhead - 0.203 / 1000.0).abs() < 1e-6, "{overhead}");
-    assert_eq!(with.kept, Kept::Surely);
+    assert_eq!(with.kept, Feasibility::Surely);
 
-    // of a job of one run it is that of the run
+    // for a job of one run, the overhead is that of the run
     let advice = of(None, 1.0);
     let with = candidate(&advice, "dmtcp");
-    assert_eq!(with.kept, Kept::Broken);
+    assert_eq!(with.kept, Feasibility::Broken);
     assert_eq!(
         with.remarks,
-        ["checkpoints add 20.3 %: more than the overhead"]
+        ["checkpoints add 20.3 %: exceeds the overhead limit"]
+    );
+}
+
+#[test]
+fn an_interval_that_is_asked_for_is_kept_by_candidates_with_checkpoints_alone() {
+    let asked = Constraints {
+        work_s: Some(36_000.0),
+        every_s: Some(3600.0),
+        budget_usd: Some(1500.0),
+        ..constraints()
+    };
+    let advice = advised(&asked);
+    assert!(
+        (advice.times - 360.0).abs() < 1e-9,
+        "the fastest computes 100 s in a run"
+    );
+    let with = candidate(&advice, "fast, dmtcp");
+    assert_eq!(
+        (with.interval_s, with.checkpoints_taken),
+        (Some(3600.0), Some(9.0))
+    );
+    assert!(
+        (with.time_s.value - (36_000.0 + 9.0 * 2.0)).abs() < 1e-6,
+        "{with:?}"
+    );
+    assert!(
+        with.remarks
+            .contains(&"a checkpoint every 1 h 00 min adds 0.05 %".to_owned())
+    );
+    let without = candidate(&advice, "fast, no checkpoint");
+    assert_eq!(
+        (without.kept, without.standing),
+        (Feasibility::Broken, None)
+    );
+    assert_eq!(
+        without.remarks,
+        ["takes no checkpoint", "costs $1440: may exceed the budget"]
+    );
+
+    let only = advised(&Constraints {
+        checkpointed: true,
+        ..asked.clone()
+    });
+    assert!(only.candidates.iter().all(|c| c.checkpoints), "{only:?}");
+    assert_eq!(only.candidates.len(), 4);
+    let fact = |name: &str| {
+        let found = only.assumptions.iter().find(|a| a.name == name);
+        found
+            .unwrap_or_else(|| panic!("no {name}: {:?}", only.assumptions))
+            .value
+            .clone()
+    };
+    assert_eq!(
+        fact("interval"),
+        "1 h 00 min of computing between two checkpoints (--every)"
+    );
+    assert_eq!(fact("budget"), "$1500 (--budget)");
+    assert_eq!(fact("failures"), "none (--mtbf)");
+    assert_eq!(
+        fact("price of cheap"),
+        "$9.00 a node-hour (recorded with its runs)"
+    );
+    assert!(
+        fact("job").starts_with("computes 10 h 00 min on fast, "),
+        "{}",
+        fact("job")
+    );
+
+    // a job of ten minutes ends before its first checkpoint
+    let short = advised(&Constraints {
+        work_s: Some(600.0),
+        ..asked
+    });
+    let with = candidate(&short, "fast, dmtcp");
+    assert_eq!(with.checkpoints_taken, Some(0.0));
+    assert!((with.time_s.value - 600.0).abs() < 1e-9, "{with:?}");
+    assert_eq!(with.remarks, ["ends before its first checkpoint"]);
+}
+
+#[test]
+fn storage_of_two_checkpoints_is_paid_until_the_job_ends() {
+    let price = StoragePrice {
+        usd_per_gib_month: 0.08,
+        source: "--dollars-per-gib-month".to_owned(),
+    };
+    let plain = advised(&constraints());
+    let paid = advised(&Constraints {
+        storage_price: Some(price),
+        ..constraints()
+    });
+    let usd =
+        |advice: &Advice, label: &str| candidate(advice, label).cost_usd.expect("a cost").value;
+    let more = usd(&paid, "fast, dmtcp") - usd(&plain, "fast, dmtcp");
+    // 105 s of 730 h, 1600 MiB
+    let expected = 105.0 / (730.0 * 3600.0) * 1600.0 / 1024.0 * 0.08;
+    assert!((more / expected - 1.0).abs() < 1e-6, "{more} {expected}");
+    assert_eq!(
+        usd(&paid, "fast, no checkpoint"),
+        usd(&plain, "fast, no checkpoint")
     );
 }
 
@@ -328,21 +443,24 @@ fn prices_are_taken_where_no_run_has_a_cost_and_single_runs_decide_nothing() {
         (point(site, CheckpointerKind::None), runs)
     });
     campaign_measured(dir.path(), made.into());
-    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let index = Index::in_temporary_file(Utf8Path::from_path(dir.path()).expect("UTF-8"))
+        .expect("an index");
     let sides = [Side::of_campaign("all", &index).expect("a side")];
-    let advice = advise(&sides, &wishes()).remove(0);
+    let advice = advise(&sides, &constraints()).remove(0);
     assert_eq!(advice.objectives, ["time_s"]);
     assert_eq!(
         candidate(&advice, "b").standing,
-        Some(Standing::NotToldApart),
+        Some(ParetoRank::Indistinguishable),
         "of one run nobody knows the scatter"
     );
     assert_eq!(advice.next[0].repeats, 1);
     let priced = advise(
         &sides,
-        &Wishes {
-            prices: [("a".to_owned(), 3.6), ("b".to_owned(), 0.36)].into(),
-            ..wishes()
+        &Constraints {
+            prices: [("a", 3.6), ("b", 0.36)]
+                .map(|(site, usd)| (site.to_owned(), NodePrice::given(usd)))
+                .into(),
+            ..constraints()
         },
     )
     .remove(0);
@@ -351,16 +469,15 @@ fn prices_are_taken_where_no_run_has_a_cost_and_single_runs_decide_nothing() {
     assert!((cost - 0.02).abs() < 1e-12);
     assert_eq!(
         candidate(&priced, "b").standing,
-        Some(Standing::Front),
+        Some(ParetoRank::Front),
         "it is cheaper"
     );
 }
 
-/// A report for other tests.
-/// Nobody has taken a checkpoint on 16 processes: what it takes and stores is predicted beside what the program alone was measured to take,
-/// and it is told so.
+/// No checkpoint was taken on 16 processes. Models predict its time and size, the program's time without checkpoints is measured, and the advice
+/// marks the candidate as predicted.
 #[test]
-fn checkpoints_that_nobody_has_measured_are_candidates_by_prediction() {
+fn checkpoints_not_measured_are_candidates_by_prediction() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = measured::CAMPAIGN
         .replace("app = [\"npb-bt\", \"npb-sp\"]", "app = \"npb-bt\"")
@@ -395,9 +512,10 @@ fn checkpoints_that_nobody_has_measured_are_candidates_by_prediction() {
     measured::forget(dir.path(), &plan, |point| {
         point.processes() == 16 && point.checkpointer.takes_checkpoints()
     });
-    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let index = Index::in_temporary_file(Utf8Path::from_path(dir.path()).expect("UTF-8"))
+        .expect("an index");
     let side = Side::of_campaign("all", &index).expect("a side");
-    let advice = advise(&[side], &wishes()).remove(0);
+    let advice = advise(&[side], &constraints()).remove(0);
     let predicted = candidate(&advice, "1Nx16P, dmtcp");
     assert!(predicted.predicted && predicted.runs == 0, "{predicted:?}");
     assert!(
@@ -423,8 +541,9 @@ fn checkpoints_that_nobody_has_measured_are_candidates_by_prediction() {
     assert!(!candidate(&advice, "1Nx9P, dmtcp").predicted);
 }
 
+/// Returns a report for other tests.
 pub fn made() -> Document {
-    advice_report("What to take", &advise(&sides(), &wishes())).expect("a report")
+    advice_report("What to take", &advise(&sides(), &constraints())).expect("a report")
 }
 
 #[test]

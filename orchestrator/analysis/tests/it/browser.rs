@@ -1,4 +1,4 @@
-//! Pages in a browser, as readers open them: nothing is wider than the page, and the page's script does what it says.
+//! Tests of pages in a browser, as readers open them: nothing is wider than the page, and the page's script works as intended.
 
 use crate::{advice, common, comparison};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -13,7 +13,8 @@ use std::{fs, path::Path, process::Command};
 /// Widths of a phone, a tablet and a screen, CSS pixels.
 const WIDTHS: [u32; 3] = [400, 1000, 1600];
 
-/// Opens a page in frames of these widths, and calls a function in each: `probe(document, window)`, JavaScript, may be asynchronous.
+/// Opens a page in frames of these widths, and calls a function in each: `probe(document, window)`, in JavaScript, possibly asynchronous. Returns the
+/// results.
 fn opened(page: &str, widths: &[u32], probe: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().expect("a directory");
     let frames: String = widths
@@ -62,7 +63,7 @@ fn opened(page: &str, widths: &[u32], probe: &str) -> Vec<Value> {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    // what the Content-Security-Policy forbids, and what a script did not catch
+    // violations of the Content-Security-Policy, and exceptions that the script did not catch
     let told: Vec<&str> = log.lines().filter(|l| l.contains(":CONSOLE")).collect();
     assert!(told.is_empty(), "{told:#?}");
     let result = dom
@@ -86,7 +87,7 @@ fn campaign_page(make: impl FnOnce(&Path)) -> String {
     page_of(&build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report"))
 }
 
-/// Nothing sticks out of the page or, of the legend, is hidden; also of what is folded at first.
+/// Checks that nothing extends beyond the page, and that no part of a legend is hidden, also in parts that are collapsed at first.
 fn fits(page: &str) {
     let found = opened(
         page,
@@ -270,8 +271,8 @@ fn a_copied_table_has_the_ends_of_intervals_in_columns_of_their_own() {
     );
 }
 
-/// The page as a printer gets it, as a page for a screen: its rules for paper hold everywhere, and its policy is left out, which knows the
-/// rules by their digest.
+/// Returns the page as it is printed, but as a page for a screen: its rules for paper apply everywhere, and its security policy is removed, because
+/// it has a digest of the rules.
 fn for_paper(page: &str) -> String {
     let (before, rest) = page
         .split_once("<meta http-equiv=\"Content-Security-Policy\"")
@@ -282,7 +283,7 @@ fn for_paper(page: &str) -> String {
     page.replace("@media print", "@media all")
 }
 
-/// A sheet of A4 lies on its side: 297 mm less the margins, at 96 pixels to the inch.
+/// Width of an A4 page in landscape format: 297 mm less the margins, at 96 pixels per inch.
 const PAPER: u32 = 1040;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Two sides: which points are equal, what differs around them, and the verdicts.
+//! Tests of comparisons of two sides: equal points, differences in the environment, and verdicts.
 
 use crate::common::{MadeRepeat, campaign_measured};
 use crate::drawings::all_svg;
@@ -26,7 +26,7 @@ fn point(site: &str, mapping: &str, checkpointer: CheckpointerKind) -> Point {
     }
 }
 
-/// Repeats with these wall times, and with what a checkpoint stores in so many files, if there is one.
+/// Returns repeats with these wall times and, if given, checkpoints of this size in this number of files.
 fn runs(walls_s: &[f64], checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
     walls_s
         .iter()
@@ -45,7 +45,7 @@ fn runs(walls_s: &[f64], checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
 }
 
 fn index(dir: &Path) -> Index {
-    Index::apart(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")
+    Index::in_temporary_file(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")
 }
 
 fn side(name: &str, made: Vec<(Point, Vec<MadeRepeat>)>) -> Side {
@@ -65,7 +65,7 @@ fn rows<'c>(comparison: &'c SideComparison, quantity: &str) -> Vec<&'c ComparedR
 const NONE: CheckpointerKind = CheckpointerKind::None;
 const DMTCP: CheckpointerKind = CheckpointerKind::Dmtcp;
 
-/// A cluster, and a cloud that takes half the time, scatters less, stores a little more and one file more at one mapping.
+/// Returns a cluster, and a cloud that takes half the time, scatters less, and at one mapping stores a little more and one file more.
 fn cluster_and_cloud() -> (Side, Side) {
     let cluster = side(
         "cluster",
@@ -127,7 +127,7 @@ fn equal_points_of_two_sides_are_compared_quantity_by_quantity() {
         "{}",
         walls[2].words
     );
-    // without scatter 1 % is the same within 2 %
+    // a difference of 1 % without scatter is within the margin of 2 %
     let stored = rows(&found, "ckpt_stored_bytes");
     assert_eq!(stored[0].outcome, Outcome::Same, "{}", stored[0].words);
     let files = rows(&found, "ckpt_files");
@@ -154,7 +154,7 @@ fn equal_points_of_two_sides_are_compared_quantity_by_quantity() {
         (bandwidth[0].first.mean - 181.0).abs() < 0.5,
         "{bandwidth:?}"
     );
-    assert!(found.differs() && found.is_worse() && found.is_untold());
+    assert!(found.differs() && found.is_worse() && found.is_undecided());
     assert_eq!(found.unmatched.len(), 1);
     assert_eq!(
         (
@@ -182,8 +182,11 @@ fn a_side_is_the_same_as_itself_and_only_what_is_asked_for_is_compared() {
         .expect("it is compared");
     assert!(stored.rows.iter().all(|row| row.outcome == Outcome::Same) && !stored.rows.is_empty());
     assert_eq!(
-        found.only(&["no_such".to_owned()]).expect_err("unknown"),
-        "no_such"
+        found
+            .only(&["no_such".to_owned()])
+            .expect_err("unknown")
+            .to_string(),
+        "`no_such` is not measured on both sides"
     );
 }
 
@@ -258,10 +261,10 @@ fn sites_of_one_campaign_are_sides_and_a_point_on_two_sites_is_of_neither() {
             .iter()
             .all(|u| u.why.contains("name one site"))
     );
-    assert!(found.answers[0].contains("nothing is compared"));
+    assert!(found.answers[0].contains("there is no comparison"));
 }
 
-/// A report for other tests.
+/// Returns a report for other tests.
 pub fn made() -> Document {
     let (cluster, cloud) = cluster_and_cloud();
     comparison_report(&compare_sides(&cluster, &cloud, 0.02)).expect("drawings")
@@ -345,7 +348,7 @@ fn zero_and_zero_are_the_same() {
         stored(0.0, 0.0),
         (Outcome::Same, "the same: zero".to_owned())
     );
-    // something instead of nothing is not the same
+    // a value on one side only is not the same
     assert!(!matches!(
         stored(0.0, 5.0).0,
         Outcome::Same | Outcome::Equal
@@ -395,11 +398,37 @@ fn what_equal_names_stand_for_is_listed_where_it_differs() {
             of("steps", "not recorded", "10"),
         ]
     );
-    // of a program that only one side has, or of runs that recorded nothing, there is nothing to list
+    // no facts are listed about a program that only one side has, or about runs that recorded none
     let other = with("other", r#"{"cvc": "1"}"#);
     let found = compare_sides(&small, &other, 0.05).environment;
     assert!(
         found.iter().all(|d| !d.what.starts_with("workload.")),
         "{found:?}"
     );
+}
+
+#[test]
+fn writes_and_bursts_of_traces_are_compared() {
+    let traced = |name: &str, writes: f64, bursts: f64| {
+        let repeats = (0..3).map(|i| {
+            Ok(vec![
+                ("wall_s", 10.0 + f64::from(i), Unit::Seconds),
+                ("trace_write_ops", writes, Unit::Count),
+                ("trace_write_bursts", bursts, Unit::Count),
+            ])
+        });
+        side(name, vec![(point(name, "1Nx4P", NONE), repeats.collect())])
+    };
+    let (cluster, cloud) = (
+        traced("cluster", 1000.0, 12.0),
+        traced("cloud", 1500.0, 12.0),
+    );
+    let comparison = compare_sides(&cluster, &cloud, 0.05);
+    let found = |quantity| {
+        let all = rows(&comparison, quantity);
+        assert_eq!(all.len(), 1, "{quantity}");
+        (all[0].first.mean, all[0].second.mean)
+    };
+    assert_eq!(found("trace_write_ops"), (1000.0, 1500.0));
+    assert_eq!(found("trace_write_bursts"), (12.0, 12.0));
 }

@@ -1,4 +1,4 @@
-//! What a report says of money.
+//! Tests of report sections about costs.
 
 use crate::common;
 use camino::Utf8Path;
@@ -33,7 +33,7 @@ fn runs_and_instances_have_their_cost_and_unknown_prices_are_reported() {
         let csv = fs::read_to_string(to.join("csv").join(file)).expect(file);
         assert!(csv.contains("unknown"), "{csv}");
     }
-    // by the journal: 4 instances from the first line to the last, whatever they did
+    // from the journal: 4 instances from its first line to its last
     let one = |sql: &str| -> f64 {
         index
             .connection()

@@ -1,4 +1,5 @@
-//! The first report that a newcomer sees: one to thirty repeats on a quiet and on a busy machine, and with one run that took a thousand times as long.
+//! Tests of the first report that a new user sees: one to thirty repeats on a quiet machine, on a busy machine, and with one run that took a thousand
+//! times as long.
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
@@ -12,16 +13,16 @@ use cvc_prediction::holdout::rebuild_index;
 use cvc_show::{Block, Cell, Document, write_all};
 use std::{fs, path::Path};
 
-/// How the results of a machine scatter.
+/// Scatter of the results of a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Machine {
     Quiet,
     Busy,
-    /// Quiet, but for one run.
+    /// A quiet machine with one very slow run.
     OneBad,
 }
 
-/// Numbers that look like standard normal ones and are always the same.
+/// A generator of reproducible numbers that are nearly standard normal.
 struct Noise(u64);
 
 impl Noise {
@@ -91,7 +92,7 @@ fn number(cell: &Cell) -> Option<f64> {
     }
 }
 
-/// The numbers before percent signs.
+/// Returns the numbers before percent signs.
 fn percentages(text: &str) -> Vec<f64> {
     let before = text.split('%').collect::<Vec<_>>();
     before[..before.len() - 1]
@@ -108,7 +109,7 @@ fn percentages(text: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Whether words agree with the interval beside them.
+/// Checks that each verdict agrees with the interval next to it.
 fn words_agree(report: &Document, about: &str) {
     let effects = report.tables().find(|t| t.id == "effects");
     for row in effects.iter().flat_map(|t| &t.rows) {
@@ -138,7 +139,7 @@ fn words_agree(report: &Document, about: &str) {
     }
 }
 
-/// Whether no axis reaches beyond twice the largest mean that it is for.
+/// Checks that no axis extends beyond twice the largest mean of its values.
 fn axes_follow_the_data(report: &Document, about: &str) {
     let largest = |quantity: &str| {
         let statistics = report
@@ -168,7 +169,7 @@ fn axes_follow_the_data(report: &Document, about: &str) {
         };
         seen += 1;
         for panel in &plot.panels {
-            // the labels of categories are no ticks
+            // labels of categories are not ticks
             let ticks = panel
                 .split("</text>")
                 .filter(|part| most == 1000.0 || part.contains("text-anchor=\"end\""))
@@ -228,7 +229,7 @@ fn intervals_words_and_axes_are_of_use_with_any_number_of_repeats() {
             write_all(&report, &to, &Format::ALL).expect("a report");
             for file in ["report.html", "report.md", "report.tex"] {
                 let text = fs::read_to_string(to.join(file)).expect(file);
-                // widths of the style sheet and of LaTeX are none
+                // widths in the style sheet and in LaTeX are not percentages of the report
                 let most = percentages(&text).into_iter().fold(0.0, f64::max);
                 assert!(most <= 1000.0, "{about}, {file}: {most} %");
             }
@@ -257,7 +258,7 @@ fn equal_sizes_are_the_same_once_and_each_quantity_has_a_line() {
     for quantity in ["checkpoint time", "wall time"] {
         let answer = of(&format!("openmpi instead of mpich, {quantity}"));
         assert!(
-            answer.contains("no effect shown (adjusted 95 %: "),
+            answer.contains("no significant difference (adjusted 95 %: "),
             "{answer}"
         );
     }
@@ -270,8 +271,8 @@ fn two_repeats_of_a_busy_machine_say_what_they_could_show() {
     let report = campaign(dir.path(), 2, Machine::Busy);
     let told = format!("{:?}", report.found);
     assert!(
-        told.contains("cannot tell: ") && told.contains("show a change only beyond ×")
-            || told.contains("scatter too much for an interval: it takes"),
+        told.contains("undecided: ") && told.contains("can only show a change beyond ×")
+            || told.contains("scatter too much for an interval: "),
         "{told}"
     );
 }

@@ -1,4 +1,4 @@
-//! Whose memory it is: reports and predictions of campaigns whose runs recorded zones by owner.
+//! Tests of zones by owner (the program, its libraries): reports and predictions of campaigns whose runs recorded them.
 
 use crate::common;
 use cvc_analysis::report::build;
@@ -14,7 +14,7 @@ use std::{fs, path::Path};
 
 const MIB: f64 = 1_048_576.0;
 
-/// MiB of a rank's image by owner: a program that allocates, and its libraries.
+/// MiB of a rank's image by owner, for a program that allocates memory and its libraries.
 const ZONES: [(&str, f64); 4] = [
     ("DTAPP", 100.0),
     ("LB", 20.0),
@@ -27,7 +27,7 @@ const PARTS: [(&str, &str, f64); 3] = [
     ("DTAPP", "allocated", 91.875),
 ];
 
-/// Points under DMTCP, of whose runs those that `tells` is true of have zones by owner, too.
+/// Writes points under DMTCP. A run also has zones by owner if `tells` returns true for its number.
 fn campaign(dir: &Path, tells: impl Fn(usize) -> bool) {
     let plain = |p: &cvc_core::point::Point| {
         p.checkpointer == CheckpointerKind::Dmtcp && p.compression == Compression::None
@@ -37,7 +37,7 @@ fn campaign(dir: &Path, tells: impl Fn(usize) -> bool) {
         .filter(|p| p.app == "nas-bt" && p.aggregators.is_none() && plain(p))
         .collect();
     common::campaign_of(dir, points);
-    // as runs record it: predictions rest on one environment
+    // set the same facts in all runs, because predictions must come from one environment
     for facts in fs::read_dir(dir.join("runs"))
         .expect("runs")
         .map(|run| run.expect("a run").path().join("facts.json"))
@@ -101,7 +101,7 @@ fn observations(dir: &Path) -> Vec<Observation> {
 }
 
 #[test]
-fn reports_tell_first_whose_memory_it_is() {
+fn reports_show_first_whose_memory_it_is() {
     let dir = tempfile::tempdir().expect("a directory");
     campaign(dir.path(), |_| true);
     let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
@@ -194,7 +194,7 @@ fn predictions_take_zones_by_owner_whose_sum_is_the_images_data() {
 #[test]
 fn one_campaign_is_predicted_by_one_rule() {
     let dir = tempfile::tempdir().expect("a directory");
-    // a campaign that an earlier version of cvc began
+    // a campaign that an earlier version of cvc began: only some runs have zones by owner
     campaign(dir.path(), |run| run != 0);
     for observation in observations(dir.path()) {
         assert_ne!(

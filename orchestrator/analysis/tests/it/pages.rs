@@ -1,4 +1,4 @@
-//! What reports tell of pages that programs wrote.
+//! Tests of the report section about memory pages that programs wrote.
 
 use crate::common::campaign_measured;
 use camino::Utf8Path;
@@ -11,7 +11,7 @@ use cvc_prediction::holdout::rebuild_index;
 use cvc_show::write_all;
 use std::{fs, path::Path};
 
-/// A campaign of two applications, the first of which counts its pages at two checkpoints of each run.
+/// Returns the section for a campaign of two applications, of which the first counts its pages at two checkpoints of each run.
 fn campaign(dir: &Path, with_hashes: bool) -> Option<String> {
     let point = |app: &str| Point {
         site: "local".to_owned(),
@@ -68,7 +68,7 @@ fn campaign(dir: &Path, with_hashes: bool) -> Option<String> {
             }
         }
         if with_hashes {
-            // the third was not read: what changed until the fourth is of two intervals, and counts in no mean
+            // the third checkpoint was not read: changes until the fourth are of two intervals, and are in no mean
             for (ckpt, since, blocks) in [("2", "1", 300.0), ("4", "2", 900.0), ("4", "1", 950.0)] {
                 let labels = [("ckpt", ckpt), ("since", since)];
                 add(
@@ -99,7 +99,7 @@ fn pages_written_stand_beside_pages_changed_and_what_hashes_say() {
 }
 
 #[test]
-fn without_hashes_pages_are_told_alone() {
+fn without_hashes_only_pages_are_shown() {
     let dir = tempfile::tempdir().expect("a directory");
     let section = campaign(dir.path(), false).expect("a section");
     assert!(

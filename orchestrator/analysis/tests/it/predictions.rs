@@ -1,4 +1,4 @@
-//! Predictions of a campaign: made from its training points, kept as records of their own, reported, held against bounds.
+//! Tests of a campaign's predictions: made from its training points, stored as separate records, reported, compared with bounds.
 
 use crate::common::measured;
 use cvc_prediction::holdout::rebuild_index;
@@ -129,7 +129,7 @@ fn held_out_points_are_predicted_from_training_points_alone() {
             assert!((error - p.error_pct.expect("an error")).abs() < 1e-9);
         }
     }
-    // A number that was measured at a held-out point changes its own error and nothing that was predicted.
+    // Changing a measurement at a held-out point changes the error of that point only, and no prediction.
     let changed = tempfile::tempdir().expect("a directory");
     measured::campaign(
         changed.path(),
@@ -202,13 +202,13 @@ fn predictions_are_never_among_the_measured_records() {
         ),
         0
     );
-    // Without the section there is nothing of it, and a file from before goes.
+    // Without the section in the campaign file the report has no predictions, and an earlier file is removed.
     assert!(without.report.sections.iter().all(|s| s.id != "predicted"));
     assert!(!without.dir.path().join("predictions.jsonl").exists());
     fs::write(without.dir.path().join("predictions.jsonl"), "from before").expect("a file");
     rebuild_index(utf8(without.dir.path())).expect("an index");
     assert!(!without.dir.path().join("predictions.jsonl").exists());
-    // Made again, they are the same.
+    // Predictions made again are identical.
     let first = fs::read(with.dir.path().join("predictions.jsonl")).expect("predictions");
     let again = build(&rebuild_index(utf8(with.dir.path())).expect("an index")).expect("a report");
     assert_eq!(
@@ -222,7 +222,7 @@ fn predictions_are_never_among_the_measured_records() {
 }
 
 #[test]
-fn the_section_tells_predictions_from_measurements_in_every_format() {
+fn the_section_distinguishes_predictions_from_measurements_in_every_format() {
     let made = made(&format!("{SPLIT}max_error = {{ image = 50 }}\n"), |_| false);
     let all = made.table("predictions");
     let at = |id: &str| {
@@ -326,7 +326,7 @@ fn a_bound_is_kept_or_missed_by_so_much() {
     );
     let gate = Gate::of(&made.outcome());
     let misses = gate.misses();
-    // Each program and library by itself, by the mean of its own held-out points.
+    // Each program and library has its own bound, compared with the mean over its held-out points.
     let group = gate
         .groups
         .iter()
@@ -354,10 +354,10 @@ fn a_bound_is_kept_or_missed_by_so_much() {
                 && m.contains("above the bound of 0.0001 %")),
         "{misses:?}"
     );
-    // Many are told in one warning and listed in a table, few by themselves.
+    // Many points are reported in one warning and listed in a table; a few have a warning each.
     assert!(
         made.warnings().starts_with(&format!(
-            "{} bounds are missed; the first: image of npb-bt",
+            "{} bounds are missed, first: image of npb-bt",
             misses.len()
         )),
         "{}",
@@ -385,7 +385,7 @@ fn a_bound_is_kept_or_missed_by_so_much() {
         "{}",
         one.warnings()
     );
-    // A bound without a prediction is missed.
+    // A bound without a prediction counts as exceeded.
     let nothing = made_without_training();
     let misses = Gate::of(&nothing.outcome()).misses();
     assert!(!misses.is_empty(), "no prediction cannot keep a bound");
@@ -404,7 +404,7 @@ fn missing_predictions_are_reported_without_failing_the_report() {
     });
     assert!(
         some.warnings()
-            .contains("1 training point without a run that succeeded: npb-bt.A 1Nx4P openmpi"),
+            .contains("1 training point without a successful run: npb-bt.A 1Nx4P openmpi"),
         "{}",
         some.warnings()
     );
@@ -413,7 +413,7 @@ fn missing_predictions_are_reported_without_failing_the_report() {
     assert!(
         held_out
             .warnings()
-            .contains("4 held-out points without a run that succeeded"),
+            .contains("4 held-out points without a successful run"),
         "{}",
         held_out.warnings()
     );
@@ -421,7 +421,7 @@ fn missing_predictions_are_reported_without_failing_the_report() {
     assert!(
         untrained
             .warnings()
-            .contains("12 training points without a run that succeeded"),
+            .contains("12 training points without a successful run"),
         "{}",
         untrained.warnings()
     );
@@ -429,7 +429,7 @@ fn missing_predictions_are_reported_without_failing_the_report() {
     assert!(
         nothing
             .warnings()
-            .contains("8 held-out points without a run that succeeded"),
+            .contains("8 held-out points without a successful run"),
         "{}",
         nothing.warnings()
     );

@@ -1,4 +1,4 @@
-//! Questions that a report answers: what checkpoints add, what compression saves, what a factor changes, which restarts verified.
+//! Tests of the questions that a report answers: the overhead of checkpoints, the savings of compression, the effect of a factor, verified restarts.
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
@@ -35,7 +35,7 @@ fn point(
     }
 }
 
-/// Three repeats around these values: wall time, processor time, and what one checkpoint stores and takes.
+/// Returns three repeats around these values: wall time, processor time, and size and time of one checkpoint.
 fn repeats(wall_s: f64, cpu_s: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
     [0.98, 1.0, 1.02]
         .map(|f| {
@@ -55,7 +55,8 @@ fn repeats(wall_s: f64, cpu_s: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeR
         .into()
 }
 
-/// BT-IO FULL with two settings of its aggregators and SIMPLE, which has none; each without a checkpoint, with one, and with gzip.
+/// Builds the report of BT-IO FULL with two numbers of aggregators, and SIMPLE, which has no aggregators; each without a checkpoint, with one, and
+/// with gzip.
 fn campaign(dir: &Path) -> Document {
     let mut made = Vec::new();
     for (app, aggregators, wall_s) in [
@@ -77,7 +78,7 @@ fn campaign(dir: &Path) -> Document {
             repeats(wall_s * 1.5, 19.5, Some((100e6, 8.0))),
         ));
     }
-    // runs that are restarted end at their checkpoint: no wall time; one restart failed
+    // restarted runs end at their checkpoint and have no wall time; one restart failed
     let mut restarted = point("full", Some(1), CheckpointerKind::Dmtcp, Compression::None);
     restarted.restart_check = Some(true);
     let verified = || {
@@ -110,7 +111,7 @@ fn text(cell: &Cell) -> String {
     }
 }
 
-/// The rows of a table that have these texts.
+/// Returns the rows of a table that contain these texts.
 fn rows<'t>(table: &'t Table, with: &'t [&'t str]) -> Vec<Vec<String>> {
     let shown = table
         .rows
@@ -121,7 +122,7 @@ fn rows<'t>(table: &'t Table, with: &'t [&'t str]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The answer to a question.
+/// Returns the answer to a question.
 fn said(found: &[(String, String)], name: &str) -> String {
     found
         .iter()
@@ -156,13 +157,13 @@ fn checkpoints_add_this_much_to_the_wall_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = campaign(dir.path());
     let overhead = table(&report, "overhead");
-    // three points, each uncompressed and with gzip; the restarted one ended at its checkpoint
+    // three points, each uncompressed and with gzip; the restarted point ended at its checkpoint
     assert_eq!(overhead.rows.len(), 6);
     let row = &rows(overhead, &["full, uncompressed, 2 aggregators"])[0];
     assert_eq!(row[2..5], ["10.0", "12.5", "25.0"], "{row:?}");
     let found = pairs(&report, "found");
     let said = |name: &str| said(&found, name);
-    // never one mean over both; the repeats have the same noise
+    // no mean over both; the repeats have the same noise
     assert_eq!(
         said("checkpoints by dmtcp, uncompressed, wall time"),
         "+25.0 % (no scatter; 3 points)"
@@ -232,7 +233,7 @@ fn each_factor_that_was_varied_has_an_answer() {
     ] {
         assert_eq!(said(what), answer, "{what}");
     }
-    // the terminal begins with how much and how long
+    // the terminal output begins with sizes and times
     assert_eq!(
         report.found[0],
         (
@@ -272,7 +273,7 @@ fn growth_and_sites_have_answers_of_their_own() {
     assert!(
         said("4 processes instead of 1 process, stored size").starts_with("× 2.50 (no scatter; ")
     );
-    // not a mean over the sites
+    // the answer is not a mean over the sites
     assert!(said("checkpoints by dmtcp, here, wall time").starts_with("+10.0 %"));
     assert!(said("checkpoints by dmtcp, there, wall time").starts_with("+60.0 %"));
     assert!(said("there instead of here, wall time").starts_with("+20."));
@@ -316,7 +317,7 @@ fn points_that_are_only_restarted_too_are_not_drawn_twice() {
 }
 
 #[test]
-fn an_overhead_that_no_run_can_show_is_told_as_such() {
+fn an_overhead_that_no_run_can_show_is_reported_as_such() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut restarted = point("full", None, CheckpointerKind::Dmtcp, Compression::None);
     restarted.restart_check = Some(true);
@@ -342,7 +343,7 @@ fn an_overhead_that_no_run_can_show_is_told_as_such() {
         .expect("an answer");
     assert!(
         said.starts_with(
-            "wall time not measured: all runs that were to show it end at their checkpoint"
+            "wall time not measured: all runs with checkpoints end at their checkpoint"
         ),
         "{said}"
     );
@@ -393,7 +394,7 @@ fn programs_are_compared_although_one_ignores_a_factor() {
         &["2 aggregators", "1 aggregator", "stored"],
     )[0];
     assert_eq!(none[9], "the same");
-    // runs that ended at their checkpoint took less processor time, which says nothing
+    // runs that ended at their checkpoint used less processor time, which is not an effect
     assert!(rows(table(&report, "effects"), &["restarted", "processor time"]).is_empty());
 }
 
@@ -466,9 +467,9 @@ fn warnings(report: &Document) -> Vec<&str> {
 }
 
 #[test]
-fn results_that_change_with_time_are_told_and_drawn() {
+fn results_that_change_with_time_are_reported_and_drawn() {
     let dir = tempfile::tempdir().expect("a directory");
-    // ten repeats, each 2 % slower than the one before; a second point does the same at another level
+    // ten repeats, each 2 % slower than the previous one; a second point does the same at another level
     let slower = |wall_s: f64| {
         (0..10)
             .map(|i| Ok(vec![("wall_s", wall_s * 1.02f64.powi(i), Unit::Seconds)]))
@@ -506,9 +507,9 @@ fn disturbed_runs_are_flagged_and_kept() {
             ("other_cpu_share", other_cpu, Unit::One),
             ("steal_share", steal, Unit::One),
             ("swapped_bytes", 0.99 * mib, Unit::Bytes),
-            // without the processors of the node nobody knows whether its own processes waited for each other
+            // without the number of processors it is unknown whether the run's own processes waited for each other
             ("cpu_pressure_share", 0.9, Unit::One),
-            // the processor time of others is known: what ran before says less
+            // if the processor time of other programs is known, the load before the run is ignored
             ("runnable_before", 50.0, Unit::Count),
         ])
     };
@@ -534,7 +535,7 @@ fn disturbed_runs_are_flagged_and_kept() {
     assert_eq!(
         told,
         "1 run of 6 was disturbed: 2.0 % of processor time went to other virtual machines, 30.0 % of processor time went to other programs. They \
-         are in the numbers below; Outcomes lists them."
+         are included in the numbers below; Outcomes lists them."
     );
     let disturbed = table(&report, "disturbed");
     assert_eq!(disturbed.rows.len(), 1);
@@ -558,7 +559,7 @@ fn disturbed_runs_are_flagged_and_kept() {
         (number("time_from_median_pct") - 50.0).abs() < 1e-9
             && (number("other_cpu_share_pct") - 30.0).abs() < 1e-9
     );
-    // it stays in the mean of its point
+    // the run stays in the mean of its point
     let points = table(&report, "points");
     let wall = points
         .columns

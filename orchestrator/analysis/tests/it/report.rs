@@ -1,4 +1,4 @@
-//! From a campaign's directory to its reports.
+//! Tests of the way from a campaign's directory to its reports.
 
 use crate::common;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -7,7 +7,7 @@ use cvc_prediction::holdout::rebuild_index;
 use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::point::Repeat;
-use cvc_core::record::Unit;
+use cvc_core::record::{Unit, names};
 use cvc_core::store::StoreError;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
@@ -63,7 +63,7 @@ fn the_index_holds_what_the_journal_says() {
         )
         .expect("a run");
     assert!(damaged.starts_with("line "), "{damaged}");
-    // One row per run with factors and values, and the free factor; warm-ups are there and say so.
+    // The table has a row per run with factors and values, including the campaign's own factor. Warm-ups are included and marked.
     assert_eq!(
         one("SELECT count(*) FROM v_run_values"),
         made.plan.runs.len() as f64
@@ -73,7 +73,7 @@ fn the_index_holds_what_the_journal_says() {
         one("SELECT count(*) FROM v_run_values WHERE kind = 'warmup' AND wall_s > 100"),
         12.0
     );
-    // Total of both kinds of file; mean of the ranks' zones.
+    // The total of both kinds of file; the mean of the ranks' zones.
     assert_eq!(
         one(
             "SELECT DISTINCT ckpt_files FROM v_run_values WHERE mapping = '1Nx4P' AND ckpt_files NOT NULL"
@@ -86,7 +86,7 @@ fn the_index_holds_what_the_journal_says() {
         ),
         11.0 * 1048576.0
     );
-    // Warm-ups, failed runs and damaged records are in no summary.
+    // Summaries omit warm-ups, failed runs and damaged records.
     assert_eq!(
         one("SELECT max(max) FROM v_point_summary WHERE quantity = 'wall_s' AND n = 3"),
         one(
@@ -166,7 +166,7 @@ fn the_page_needs_no_network_escapes_what_users_write_and_shows_what_failed() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = common::campaign(dir.path());
     let page = page(dir.path());
-    // The name of the SVG namespace is not a resource: nothing fetches it.
+    // The name of the SVG namespace is not a resource, because no browser loads it.
     let without_namespaces = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     for reference in ["http://", "https://", "url(", "@import", "src=", "<link"] {
         assert!(!without_namespaces.contains(reference), "{reference}");
@@ -182,7 +182,7 @@ fn the_page_needs_no_network_escapes_what_users_write_and_shows_what_failed() {
     balanced(&page);
 }
 
-/// Every element that is opened is closed, in order.
+/// Checks that every opened element is closed, in order.
 fn balanced(page: &str) {
     const VOID: [&str; 2] = ["meta", "br"];
     let mut open: Vec<String> = Vec::new();
@@ -192,7 +192,7 @@ fn balanced(page: &str) {
         if rest.starts_with('!') || rest.starts_with('?') {
             continue;
         }
-        // An attribute may hold a `>` only if it is quoted.
+        // An attribute may contain `>` only if it is quoted.
         let mut quoted = false;
         let end = rest.char_indices().find(|(_, c)| {
             quoted ^= *c == '"';
@@ -262,7 +262,7 @@ fn every_format_is_written_and_rows_are_rectangular() {
     assert_eq!(records.lines().count() as i64, count + 1);
     let points = fs::read_to_string(dir.path().join("report/csv/points.csv")).expect("points");
     assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,restart_check,moment,tracer,user_steps,n,failed,wall_s_n,wall_s_mean"), "{points}");
-    // Full precision reads back.
+    // Numbers in full precision are read back unchanged.
     let measured = report.tables().find(|t| t.id == "points").and_then(|t| {
         t.rows[0].iter().find_map(|c| match c {
             Cell::Measured { summary } => Some(summary.mean),
@@ -338,7 +338,7 @@ fn what_the_reader_came_for_stands_apart_from_the_rest() {
         ]),
         "{merits:?}"
     );
-    // A figure without a direction and cvc's own bookkeeping are in data files only.
+    // Figures of merit without a better direction, and quantities that cvc uses internally, are in data files only.
     for (table, part) in [
         ("points", "residual"),
         ("merits", "residual"),
@@ -363,7 +363,7 @@ fn what_the_reader_came_for_stands_apart_from_the_rest() {
     );
 }
 
-/// The value of an attribute of a drawing's first element that is a number.
+/// Returns the value of a numeric attribute of the first element of a drawing.
 fn number(svg: &str, before: &str) -> f64 {
     let rest = svg
         .split_once(before)
@@ -394,7 +394,7 @@ fn each_panel_is_a_drawing_of_its_own_that_stays_readable_on_narrow_pages() {
             );
             let (width, least) = (number(svg, " width=\""), number(svg, "min-width:"));
             assert!(width <= f64::from(plot.width), "{}: {width}", plot.title);
-            // in CSS pixels where a drawing has shrunk as far as it can
+            // font size in CSS pixels when the drawing is at its smallest
             let smallest = svg
                 .split("font-size=\"")
                 .skip(1)
@@ -403,7 +403,7 @@ fn each_panel_is_a_drawing_of_its_own_that_stays_readable_on_narrow_pages() {
                 .expect("text");
             assert!(smallest >= 9.0, "{}: {smallest}", plot.title);
         }
-        // what is told apart is told once
+        // a single series needs no legend
         assert!(plot.keys.len() != 1, "{}", plot.title);
     }
     let page = page(dir.path());
@@ -545,7 +545,7 @@ fn the_title_of_the_campaign_file_is_the_heading() {
     }
 }
 
-/// Without its failed points an application would be drawn over the libraries, where the others are drawn over the mapping.
+/// Without its failed points, an application would be drawn over the MPI libraries, while the other applications are drawn over the mapping.
 #[test]
 fn failed_points_leave_the_axis_as_it_was() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -597,7 +597,7 @@ fn sizes_of_images_are_those_of_counted_runs() {
     let index = rebuild_index(utf8(dir.path())).expect("an index");
     let mut found = std::collections::BTreeSet::new();
     index
-        .each_image_size(|size| {
+        .each_image_size(names::IMAGE_BYTES, |size| {
             found.insert(size.run);
         })
         .expect("sizes");
@@ -645,7 +645,7 @@ fn warm_ups_that_failed_or_were_repeated_are_in_no_count() {
         }
     }
     for (number, line) in lines.iter_mut().enumerate() {
-        // the last one is torn
+        // the last line is incomplete
         if let Ok(mut entry) = serde_json::from_str::<serde_json::Value>(line) {
             entry["seq"] = (number + 1).into();
             *line = entry.to_string();
@@ -665,7 +665,7 @@ fn warm_ups_that_failed_or_were_repeated_are_in_no_count() {
     assert_eq!(counts(), before);
 }
 
-/// The line of the journal, failed.
+/// Returns the line of the journal, changed to a failure.
 fn fail(line: &str) -> String {
     fail_by(line, cvc_core::outcome::Cause::Checkpoint)
 }
@@ -692,7 +692,7 @@ fn replace_outcome(value: &mut serde_json::Value, outcome: &serde_json::Value) {
     }
 }
 
-/// A line from one MPI library to another would say that there is something between them.
+/// A line between two MPI libraries would suggest values between them.
 #[test]
 fn lines_join_only_what_has_an_order() {
     let all = common::many_points();
@@ -748,7 +748,7 @@ fn the_json_is_as_before() {
     common::campaign(dir.path());
     let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
     let mut json = serde_json::to_value(&report).expect("json");
-    // One table stands for all; drawings are looked at, not compared.
+    // Keep one table as an example of all, and omit drawings, which are reviewed by eye.
     let sections = json["sections"].as_array_mut().expect("sections");
     let shapes: Vec<String> = sections
         .iter()
@@ -838,7 +838,7 @@ fn campaigns_of_other_shapes_have_reports() {
     }
 }
 
-/// The report of a campaign whose failed runs said this, in a format.
+/// Writes the report, in a format, of a campaign whose failed runs printed this text.
 fn report_of_hostile(detail: &str, format: Format) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
@@ -847,7 +847,7 @@ fn report_of_hostile(detail: &str, format: Format) -> tempfile::TempDir {
     let lines: Vec<String> = lines
         .lines()
         .map(|line| {
-            // the last line is torn
+            // the last line is incomplete
             let Ok(mut entry) = serde_json::from_str::<serde_json::Value>(line) else {
                 return line.to_owned();
             };
@@ -883,13 +883,13 @@ fn what_programs_say_is_no_formula_in_tables() {
     );
 }
 
-/// Names of factors, facts and figures are headings, and their values cells.
+/// Names of factors, facts and figures of merit become headings, and their values become cells.
 #[test]
 fn no_heading_and_no_cell_is_a_formula() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
     for file in ["plan.json", "journal.jsonl"] {
-        // the value of the free factor, and the reason of the exclusion
+        // the value of the campaign's own factor, and the reason of the exclusion
         let path = dir.path().join(file);
         let text = fs::read_to_string(&path).expect("reads");
         fs::write(
@@ -962,7 +962,7 @@ fn a_page_runs_no_script_but_its_own_and_loads_nothing() {
         page.find("Content-Security-Policy") < page.find("<style>"),
         "it holds for what follows it"
     );
-    // what a policy without `unsafe-inline` would forbid
+    // constructs that a policy without `unsafe-inline` would forbid
     assert!(!page.contains(" onclick=") && !page.contains("javascript:"));
 }
 
@@ -991,7 +991,7 @@ fn what_programs_say_is_no_link_and_no_image_in_markdown() {
     assert!(text.contains(shown), "{text}");
 }
 
-/// A page that a browser opens at once, however many runs and points it is about; `CVC_REPORT_RUNS` says how many runs.
+/// A page opens at once in a browser, whatever the number of runs and points; `CVC_REPORT_RUNS` sets the number of runs.
 #[test]
 fn a_page_of_many_runs_stays_small() {
     let runs: u32 =

@@ -1,4 +1,4 @@
-//! What reports tell of series of checkpoints.
+//! Tests of report sections about series of checkpoints.
 
 use crate::common::campaign_measured;
 use camino::Utf8Path;
@@ -16,7 +16,7 @@ use std::{fs, path::Path};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Methods with what they store of each of four checkpoints, MiB: much of it grows since the first.
+/// Methods with the sizes stored for each of four checkpoints, MiB; much of them grows since the first checkpoint.
 const STORED: [(&str, [f64; 4]); 5] = [
     ("full", [80.0, 80.0, 80.0, 80.0]),
     ("incremental", [80.0, 10.0, 10.0, 10.0]),
@@ -48,20 +48,20 @@ fn again(dir: &Path) -> Document {
         .expect("a report")
 }
 
-/// What of a series was recorded beside its volumes.
+/// What was recorded about a series in addition to its volumes.
 #[derive(Clone, Copy)]
 enum Recorded {
     Volumes,
-    /// Also moments, zones, stored files and times of checkpoints.
+    /// Moments, zones, stored files and times of checkpoints.
     All,
 }
 
-/// Two points with two repeats each, of which that with MPICH has series.
+/// Builds the report of a campaign with two points of two repeats each, of which the point with MPICH has series.
 fn campaign(dir: &Path, recorded: Recorded) -> Document {
     campaign_of(dir, recorded, Compression::None)
 }
 
-/// The same, of which what was written is compressed.
+/// Builds the report of the same campaign with compressed checkpoints.
 fn campaign_of(dir: &Path, recorded: Recorded, compression: Compression) -> Document {
     let repeats = || {
         let wall = |s| Ok(vec![(names::WALL_S, s, Unit::Seconds)]);
@@ -117,7 +117,7 @@ fn campaign_of(dir: &Path, recorded: Recorded, compression: Compression) -> Docu
             for since in 1..ckpt {
                 let changed = match recorded {
                     Recorded::Volumes => (4 + 6 * (ckpt - since)) as f64 * MIB,
-                    // nearly the same pages again and again: deltas pay
+                    // nearly the same pages change each time, so that deltas pay
                     Recorded::All => (10.0 + 0.1 * (ckpt - since) as f64) * MIB,
                 };
                 let labels = [("ckpt", number.as_str()), ("since", &since.to_string())];
@@ -170,14 +170,15 @@ fn campaign_of(dir: &Path, recorded: Recorded, compression: Compression) -> Docu
     again(dir)
 }
 
-/// Records of a checkpoint beside its volumes: it was written at 40 MiB/s, and zstd leaves a quarter of it, with larger blocks a third.
+/// Adds records of a checkpoint other than its volumes: it was written at 40 MiB/s, and zstd compresses it to a quarter, with larger blocks to a
+/// third.
 fn beside(ckpt: usize, add: &mut impl FnMut(&str, f64, Unit, &[(&str, &str)])) {
     let number = ckpt.to_string();
     let own = [("ckpt", number.as_str())];
     add(names::SERIES_AT_S, 3.0 * ckpt as f64, Unit::Seconds, &own);
     add(names::SERIES_BYTES, 80.0 * MIB, Unit::Bytes, &own);
     add(names::CKPT_LATENCY_S, 2.0, Unit::Seconds, &own);
-    // what is left of it by gzip, where that was used
+    // the size after gzip, if gzip was used
     add(names::CKPT_STORED_BYTES, 20.0 * MIB, Unit::Bytes, &own);
     if ckpt > 1 {
         let since = (ckpt - 1).to_string();
@@ -220,12 +221,12 @@ fn beside(ckpt: usize, add: &mut impl FnMut(&str, f64, Unit, &[(&str, &str)])) {
     }
 }
 
-/// The section as it is written.
+/// Returns the section as written to the page.
 fn section_of(to: &Path) -> String {
     let text = fs::read_to_string(to.join("report.md")).expect("a report");
     let section = text
         .split("\n## ")
-        .find(|section| section.starts_with("What checkpoints have in common\n"));
+        .find(|section| section.starts_with("Similarity of checkpoints\n"));
     section.expect("a section").to_owned()
 }
 
@@ -248,7 +249,7 @@ fn what_methods_store_is_drawn_by_checkpoint_and_added_up_by_point() {
     write_all(&report, Utf8Path::from_path(&to).expect("UTF-8"), &formats).expect("written");
     insta::assert_snapshot!(section_of(&to));
     let plots = plots_of(&report);
-    // one panel for the point that has a series, a key for each of four methods
+    // one panel for the point that has a series, and a legend entry for each of four methods
     assert_eq!(plots.len(), 1);
     assert_eq!((plots[0].panels.len(), plots[0].keys.len()), (1, 4));
     let drawn = &plots[0].panels[0];
@@ -259,7 +260,7 @@ fn what_methods_store_is_drawn_by_checkpoint_and_added_up_by_point() {
 }
 
 #[test]
-fn files_restores_zones_and_a_recommendation_are_told_where_they_were_recorded() {
+fn files_restores_zones_and_a_recommendation_are_shown_where_they_were_recorded() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = campaign(dir.path(), Recorded::All);
     let to = dir.path().join("report");
@@ -277,13 +278,13 @@ fn files_restores_zones_and_a_recommendation_are_told_where_they_were_recorded()
             "series-zones-0-kernel-front"
         ]
     );
-    // codecs; methods; zones
+    // number of legend entries: codecs; methods; zones
     let keys: Vec<usize> = plots.iter().map(|p| p.keys.len()).collect();
     assert_eq!(keys, [4, 2, 5, 4]);
     assert!(plots[1].panels[0].contains("length of a file, MiB"));
     assert!(plots[2].panels[0].contains("time to restore, s"));
     assert!(plots[3].panels[0].contains("changed, MiB"));
-    // what hardly changes is not stored in full
+    // a checkpoint that hardly changes is not stored in full
     let advised = fs::read_to_string(to.join("csv/series-recommended.csv")).expect("a table");
     assert_eq!(advised.lines().count(), 1 + 3, "{advised}");
     assert!(
@@ -291,7 +292,7 @@ fn files_restores_zones_and_a_recommendation_are_told_where_they_were_recorded()
         "{advised}"
     );
     let csv = fs::read_to_string(to.join("csv/series-files.csv")).expect("a table");
-    // five methods, of which each was stored in three ways, one of them while the program ran
+    // five methods, each stored in three ways; one of these ways while the program ran
     assert_eq!(csv.lines().count(), 1 + 5 * 3, "{csv}");
     assert_eq!(csv.matches("while the program ran").count(), 1, "{csv}");
 }
@@ -319,14 +320,14 @@ fn codecs_are_known_by_states_that_were_stored_after_the_program_and_by_whole_ch
     assert_eq!(chain_mib("full", 4), Some(80.0));
     assert_eq!(chain_mib("incremental", 4), Some(110.0));
     assert_eq!(chain_mib("differential", 4), Some(102.0));
-    // that way was stored while the program ran
+    // files of this method were stored while the program ran
     assert_eq!(state("incremental", 4).store_s, None);
     assert!(state("differential", 4).store_s.is_some());
-    // three files after the first, however many methods stored the same
+    // three files after the first, although several methods stored the same
     let found = zstd.answer(Some(none)).expect("an answer");
     assert_eq!(found.states, 3);
     assert!((found.packing.delta_ratio - 0.25).abs() < 1e-9);
-    // in the records, what is written takes all the time: neither rate can be told
+    // in the records, writing takes all the time, so neither rate can be derived
     assert_eq!(
         (found.packing.pack_mib_s, found.packing.unpack_mib_s),
         (None, None)
@@ -340,8 +341,8 @@ fn the_rate_of_compressed_images_is_that_of_what_they_hold() {
     let report = campaign_of(dir.path(), Recorded::All, Compression::Gzip);
     let series = report.sections.iter().find(|s| s.id == "series");
     let text = serde_json::to_string(&series.expect("a section").blocks).expect("JSON");
-    // 80 MiB of blocks, of which gzip leaves 20, in 2 s
-    let says = "checkpoints written at 40 MiB/s as here (before compression, with the time that gzip takes)";
+    // 80 MiB of blocks, compressed by gzip to 20, in 2 s
+    let says = "checkpoints written at the measured 40 MiB/s (before compression, including the time of gzip)";
     assert!(text.contains(says), "{text}");
 }
 
@@ -354,11 +355,11 @@ fn without_series_there_is_no_section() {
 }
 
 #[test]
-fn checkpoints_that_a_series_misses_are_told_with_the_number_of_their_runs() {
+fn checkpoints_that_a_series_misses_are_reported_with_the_number_of_their_runs() {
     let dir = tempfile::tempdir().expect("a directory");
     campaign(dir.path(), Recorded::Volumes);
     let runs = fs::read_dir(dir.path().join("runs")).expect("runs");
-    let missing = "the series has 2 of 3 checkpoints that the program told of; checkpoint 2 is missing: ckpt: cannot open: Permission denied";
+    let missing = "the series has 2 of 3 checkpoints that the program announced; checkpoint 2 is missing: ckpt: cannot open: Permission denied";
     for run in runs.flatten() {
         let records = fs::read_to_string(run.path().join("records.jsonl")).unwrap_or_default();
         if records.contains("series_checkpoints") {
@@ -395,7 +396,7 @@ fn the_first_checkpoint_that_was_measured_is_not_drawn_whatever_its_number() {
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
-        // the first of four was never read: the second is stored in full
+        // the first of four checkpoints was never read, so the second is stored in full
         let kept = text.lines().filter(|line| {
             !(line.contains("series_stored_bytes") && line.contains("\"ckpt\":\"1\""))
         });

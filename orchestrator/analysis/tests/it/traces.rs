@@ -1,4 +1,4 @@
-//! What reports tell of traces, and of what tracing takes.
+//! Tests of report sections about traces, and about the overhead of tracing.
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
@@ -24,7 +24,7 @@ fn point(tracer: TracerKind, aggregators: Option<u32>) -> Point {
     }
 }
 
-/// Three repeats of 10 s, that many times longer, with a trace of four writers or none.
+/// Returns three repeats of 10 s times `longer`, with a trace of `writers` writers if given.
 fn repeats(longer: f64, writers: Option<f64>) -> Vec<MadeRepeat> {
     [0.98, 1.0, 1.02]
         .map(|noise| {
@@ -77,7 +77,7 @@ fn traced() -> Vec<(Point, Vec<MadeRepeat>)> {
         .collect()
 }
 
-/// The section in Markdown.
+/// Returns the section in Markdown.
 fn section(dir: &Path, report: &Document) -> Option<String> {
     write_all(
         report,
@@ -93,7 +93,7 @@ fn section(dir: &Path, report: &Document) -> Option<String> {
 }
 
 #[test]
-fn operations_writers_and_the_overhead_of_tracers_are_told() {
+fn operations_writers_and_the_overhead_of_tracers_are_shown() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = report(dir.path(), traced());
     insta::assert_snapshot!(section(dir.path(), &report).expect("a section"));
@@ -108,7 +108,7 @@ fn without_traces_there_is_no_section() {
 }
 
 #[test]
-fn traces_with_gaps_are_told_with_the_number_of_their_runs() {
+fn traces_with_gaps_are_reported_with_the_number_of_their_runs() {
     let dir = tempfile::tempdir().expect("a directory");
     report(dir.path(), traced());
     let runs = fs::read_dir(dir.path().join("runs")).expect("runs");
@@ -144,8 +144,8 @@ fn traces_with_gaps_are_told_with_the_number_of_their_runs() {
     assert_eq!(
         texts,
         [
-            "The traces of 2 runs do not tell everything: module DXT_MPIIO: it is damaged.",
-            "The traces of 1 run do not tell everything: job: it ends.",
+            "The traces of 2 runs are incomplete: module DXT_MPIIO: it is damaged.",
+            "The traces of 1 run are incomplete: job: it ends.",
         ]
     );
 }

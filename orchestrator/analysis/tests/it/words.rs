@@ -1,11 +1,23 @@
-//! No output says "95 %" of a number that the calibration page does not have.
+//! Checks that no output claims "95 %" for a number whose coverage is not on the calibration page.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use std::fs;
 
-/// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
-/// another number adds a claim to `cargo xtask calibrate`, or says something else.
-const SAID: [(&str, &str, &[&str]); 31] = [
+/// Places in the sources that say "95 %": the end of the file's path, a part of the line, and the rows of the page that show its coverage. A new
+/// place needs a claim in `cargo xtask calibrate`, or another wording.
+const SAID: [(&str, &str, &[&str]); 35] = [
+    (
+        "tryout/show.rs",
+        "mean ± half of the 95 % interval",
+        &["mean of few repeats, by pooled scatter"],
+    ),
+    (
+        "tryout/show.rs",
+        " (95 %: {:+.0} to {:+.0} %)",
+        &["ratio of independent repeats"],
+    ),
+    ("tryout/show.rs", "\"95 % interval\"", PREDICTED),
+    ("command/demo.rs", "\"95 % interval\"", PREDICTED),
     (
         "report/prediction_plot.rs",
         "95 % prediction intervals",
@@ -150,7 +162,7 @@ const SAID: [(&str, &str, &[&str]); 31] = [
     ),
 ];
 
-/// The rows of predicted quantities.
+/// The page's rows of predicted quantities.
 const PREDICTED: &[&str] = &[
     "application data",
     "shared memory",
@@ -161,7 +173,7 @@ const PREDICTED: &[&str] = &[
     "checkpoint time",
 ];
 
-/// What speaks of the claim itself, not of a number: the page and its picture, and the table behind predictions.
+/// Files about the claim itself: the page, its picture, and the table behind predictions.
 const ABOUT_IT: [&str; 3] = [
     "calibration/page.rs",
     "calibration/picture.rs",
@@ -172,7 +184,7 @@ fn root() -> Utf8PathBuf {
     Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All sources below a directory, without tests.
+/// Collects all sources below a directory, without tests.
 fn sources(directory: &Utf8Path, found: &mut Vec<(String, String)>) {
     for entry in directory
         .read_dir_utf8()

@@ -1,8 +1,10 @@
 //! The command line of `cvc delta`.
 
 use clap::{Args, Subcommand};
-use cvc_core::units::ByteSize;
-use cvc_delta_rules::{Addressing, BlockSize, Codec, MethodName, Threshold, Transform};
+use cvc_core::units::{ByteSize, ByteSizeError};
+use cvc_delta_rules::{
+    Addressing, BlockSize, Codec, InvalidRule, MethodName, Threshold, Transform,
+};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -13,63 +15,58 @@ pub struct DeltaArgs {
 
 #[derive(Subcommand)]
 pub enum DeltaCommand {
-    /// Store checkpoints as what changed since earlier ones
+    /// Store checkpoints as changes since earlier ones
     ///
-    /// Makes a series, or adds to it. Options say how at its beginning; it keeps them.
+    /// Creates a series or adds to it. A series keeps its options.
     Make(DeltaMakeArgs),
     /// Restore a checkpoint of a series, identical to the byte
     Restore(DeltaRestoreArgs),
-    /// Write a file of a checkpoint, or a stretch of it, to standard output
-    ///
-    /// Unpacks no more than the stretch needs. The content is uncompressed, as a restore writes it.
+    /// Write a file of a checkpoint, or a range of it, to standard output
     Cat(DeltaCatArgs),
     /// Show a series, or the file of one of its states
     Show(DeltaShowArgs),
-    /// Check that states can be restored
-    ///
-    /// Reads all that they need, and compares it with its checksums.
+    /// Check that states can be restored, by their checksums
     Verify(DeltaVerifyArgs),
     /// Remove states that neither the last ones nor the next one needs
     Prune(DeltaPruneArgs),
     /// Compare what each method would store of checkpoints
     ///
-    /// Stores nothing, unless --pack asks how well and how fast the codecs pack.
+    /// Stores nothing, except temporarily with --pack.
     Compare(DeltaCompareArgs),
 }
 
 #[derive(Args)]
 pub struct DeltaMakeArgs {
-    /// Directory of the series, made if it is not there
+    /// Directory of the series, created if missing
     pub series: PathBuf,
-    /// Checkpoints in the order in which they were taken, each a directory with the images of all ranks, or one file
+    /// Checkpoint directories or files, oldest first
     #[arg(required = true, value_name = "STATE")]
     pub states: Vec<PathBuf>,
-    /// Against which earlier state each is stored [default: adca]
+    /// Method for each state's base [default: adca]
     #[arg(long, value_enum, value_name = "METHOD")]
     pub method: Option<MethodName>,
-    /// When the base of adca and bounded moves: what changed since the base is more than so many times what changed since the state before, or
-    /// more than so many bytes beyond it, as in 2, inf or 64MiB [default: 2]
+    /// When adca and bounded move the base: changes since it, against changes since the previous state (e.g. 2, inf, 64MiB) [default: 2]
     #[arg(long, value_name = "RATIO|SIZE", value_parser = threshold, allow_hyphen_values = true)]
     pub threshold: Option<Threshold>,
-    /// Files that a restore needs at most, with bounded [default: 4]
+    /// Maximum files for a restore, with bounded [default: 4]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(2..))]
     pub files: Option<u32>,
-    /// Size of blocks: a power of two from 4KiB to 1MiB [default: 4KiB]
+    /// Block size, from 4KiB to 1MiB [default: 4KiB]
     #[arg(long, value_name = "SIZE", value_parser = block_size)]
     pub block: Option<BlockSize>,
-    /// How blocks are compressed [default: zstd]
+    /// Block compression [default: zstd]
     #[arg(long, value_enum, value_name = "CODEC")]
     pub codec: Option<Codec>,
-    /// What is done to blocks before [default: none]
+    /// Transform before compression [default: none]
     #[arg(long, value_enum, value_name = "TRANSFORM")]
     pub transform: Option<Transform>,
-    /// Blocks that are compressed together, or `stream` for all of them [default: 256]
+    /// Blocks compressed together, or `stream` [default: 256]
     #[arg(long, value_name = "Q|stream", value_parser = packet)]
     pub packet: Option<u32>,
-    /// By what blocks are known again in another state [default: address]
+    /// How blocks are matched [default: address]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub by: Option<Addressing>,
-    /// Print a line of JSON for each state
+    /// Print a JSON line per state
     #[arg(long)]
     pub json: bool,
 }
@@ -81,7 +78,7 @@ pub struct DeltaRestoreArgs {
     /// Number of the state
     #[arg(value_name = "N")]
     pub state: u32,
-    /// Directory that is made with the files of the state; it must not exist
+    /// Directory to create
     #[arg(value_name = "DIR")]
     pub to: PathBuf,
 }
@@ -93,19 +90,19 @@ pub struct DeltaCatArgs {
     /// Number of the state
     #[arg(value_name = "N")]
     pub state: u32,
-    /// Name of the file in the state, as `cvc delta show` of the state's file lists it
+    /// File of the state
     pub file: String,
-    /// Where the stretch begins [default: at the begin of the file]
+    /// Start of the range
     #[arg(long, value_name = "SIZE")]
     pub from: Option<ByteSize>,
-    /// How long it is [default: to the end of the file]
+    /// Length of the range
     #[arg(long, value_name = "SIZE")]
     pub length: Option<ByteSize>,
 }
 
 #[derive(Args)]
 pub struct DeltaShowArgs {
-    /// Directory of a series, or a file of it
+    /// Directory of a series, or one of its files
     #[arg(value_name = "SERIES|FILE")]
     pub path: PathBuf,
     /// Print JSON
@@ -120,7 +117,7 @@ pub struct DeltaVerifyArgs {
     /// Numbers of states [default: all]
     #[arg(value_name = "N")]
     pub states: Vec<u32>,
-    /// The checkpoint from which the state was made, still there: bytes are compared with it. One N is needed then
+    /// Original checkpoint to compare with one N
     #[arg(long, value_name = "STATE")]
     pub against: Option<PathBuf>,
     /// Print JSON
@@ -132,48 +129,46 @@ pub struct DeltaVerifyArgs {
 pub struct DeltaPruneArgs {
     /// Directory of the series
     pub series: PathBuf,
-    /// How many of the last states are kept
+    /// Last states to keep
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep: u32,
 }
 
 #[derive(Args)]
 pub struct DeltaCompareArgs {
-    /// Checkpoints in the order in which they were taken, each a directory with the images of all ranks, or one file
+    /// Checkpoint directories or files, oldest first
     #[arg(required = true, num_args = 2.., value_name = "STATE")]
     pub states: Vec<PathBuf>,
-    /// Size of blocks: a power of two from 4KiB to 1MiB
+    /// Block size, from 4KiB to 1MiB
     #[arg(long, value_name = "SIZE", value_parser = block_size, default_value = "4KiB")]
     pub block: BlockSize,
-    /// When the base of adca and bounded moves, as in 2, inf or 64MiB
+    /// When the base of adca and bounded moves
     #[arg(long, value_name = "RATIO|SIZE", value_parser = threshold, default_value = "2", allow_hyphen_values = true)]
     pub threshold: Threshold,
-    /// Files that a restore needs at most, with bounded
+    /// Maximum files for a restore, with bounded
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(2..), default_value = "4")]
     pub files: u32,
-    /// Compare only blocks that are known by this [default: both, one after the other; for CSV: address]
+    /// How blocks are matched [default: both; CSV: address]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub by: Option<Addressing>,
-    /// Also store the states with each codec in a temporary directory (TMPDIR says where), by address and with this method, and restore the last
-    /// one: sizes and times
+    /// Also store with each codec and this method, and measure
     #[arg(long, value_enum, value_name = "METHOD", num_args = 0..=1, default_missing_value = "adca", require_equals = true)]
     pub pack: Option<MethodName>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write a line of CSV for each pair of states to this file: their distance in time, and what changed; `-` is standard output, and nothing
-    /// else is printed then
+    /// Write changes per pair as CSV; `-`: standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct ImageDiffArgs {
-    /// The older image, or the directory of a checkpoint
+    /// Older image or checkpoint directory
     pub old: PathBuf,
-    /// The newer one
+    /// Newer one
     pub new: PathBuf,
-    /// Size of the blocks that are compared: a power of two from 4KiB to 1MiB
+    /// Block size, from 4KiB to 1MiB
     #[arg(long, value_name = "SIZE", value_parser = block_size, default_value = "4KiB")]
     pub block: BlockSize,
     /// Print JSON
@@ -181,36 +176,47 @@ pub struct ImageDiffArgs {
     pub json: bool,
 }
 
-fn block_size(text: &str) -> Result<BlockSize, String> {
-    let bytes: ByteSize = text.parse()?;
-    BlockSize::new(bytes.0).map_err(|kind| kind.to_string())
+/// Why the value of an option of `cvc delta` is invalid.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum DeltaValueError {
+    #[error(transparent)]
+    Size(#[from] ByteSizeError),
+    #[error(transparent)]
+    Rule(#[from] InvalidRule),
+    #[error("write a number of blocks above 0, or `stream`")]
+    Packet,
+    #[error("write a ratio of 0 or more, as in 2 or inf, or a size with its unit, as in 64MiB")]
+    Threshold,
 }
 
-/// Blocks of a packet; 0 for one stream.
-fn packet(text: &str) -> Result<u32, String> {
+fn block_size(text: &str) -> Result<BlockSize, DeltaValueError> {
+    let bytes: ByteSize = text.parse()?;
+    Ok(BlockSize::new(bytes.0)?)
+}
+
+/// Parses the number of blocks in a packet, which are compressed together. Returns 0 for `stream`: all blocks are one stream.
+fn packet(text: &str) -> Result<u32, DeltaValueError> {
     if text == "stream" {
         return Ok(0);
     }
     text.parse()
         .ok()
         .filter(|blocks| *blocks > 0)
-        .ok_or_else(|| "write a number of blocks above 0, or `stream`".to_owned())
+        .ok_or(DeltaValueError::Packet)
 }
 
-/// A ratio is a number, a difference a size.
-fn threshold(text: &str) -> Result<Threshold, String> {
-    let none = || {
-        "write a ratio of 0 or more, as in 2 or inf, or a size with its unit, as in 64MiB"
-            .to_owned()
-    };
+/// Parses a threshold: a plain number is a ratio, a size is a difference in bytes.
+fn threshold(text: &str) -> Result<Threshold, DeltaValueError> {
     let text = text.trim();
-    if let Ok(ratio) = text.parse::<f64>() {
-        return Threshold::Ratio(ratio).check().map_err(|_| none());
-    }
-    let bytes = text.parse::<ByteSize>().map_err(|_| none())?.0;
-    i64::try_from(bytes)
-        .map(Threshold::Bytes)
-        .map_err(|_| none())
+    let threshold = match text.parse::<f64>() {
+        Ok(ratio) => Threshold::Ratio(ratio).check().ok(),
+        Err(_) => text
+            .parse::<ByteSize>()
+            .ok()
+            .and_then(|bytes| i64::try_from(bytes.0).ok())
+            .map(Threshold::Bytes),
+    };
+    threshold.ok_or(DeltaValueError::Threshold)
 }
 
 #[cfg(test)]

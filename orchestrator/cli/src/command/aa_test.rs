@@ -5,19 +5,21 @@ use crate::{args::AaTestArgs, exit_status::ExitStatus, failure::Failure, output}
 use cvc_analysis::aa_test::{AaTest, FalsePositives, aa_test};
 use cvc_index::Index;
 use cvc_session::campaigns::campaign_dir;
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, or_dash};
 
-/// Comparisons that are listed at most; JSON has all of them.
+/// Maximum number of comparisons listed; JSON has all.
 const LISTED: usize = 20;
 
 pub fn test(args: &AaTestArgs) -> Result<ExitStatus, Failure> {
     let variant = args.which.variant.as_deref();
     let dir = campaign_dir(&args.campaign, variant, &args.place.campaigns)?;
-    // only reads: the campaign may be running
-    let index = Index::apart(dir.root())?;
+    // the index is temporary, because the campaign may be running
+    let index = Index::in_temporary_file(dir.root())?;
     warn_of_index(dir.root(), &index)?;
     let result = aa_test(&index)?;
-    output::answer(args.json, &result, |out| show(out, &result))?;
+    output::answer(args.json, &output::versioned(&result), |out| {
+        show(out, &result)
+    })?;
     if !args.json && result.comparisons.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Model,
@@ -26,7 +28,7 @@ pub fn test(args: &AaTestArgs) -> Result<ExitStatus, Failure> {
                 dir.root()
             ),
             hint: Some(
-                "give `repeats = 8` or more in its [run], and `cvc run` it: finished runs are kept"
+                "set `repeats = 8` or more in its [run] and run `cvc run`; finished runs are kept"
                     .into(),
             ),
         });
@@ -59,11 +61,8 @@ fn show(out: &mut Blocks, result: &AaTest) {
         .collect();
     for found in different.iter().take(LISTED) {
         let c = &found.comparison;
-        let interval = c.interval.map_or_else(
-            || "-".to_owned(),
-            |i| format!("{:.3} … {:.3}", i.low, i.high),
-        );
-        let of = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
+        let interval = or_dash(c.interval, |i| format!("{:.3} … {:.3}", i.low, i.high));
+        let of = |p: Option<f64>| or_dash(p, |p| format!("{p:.3}"));
         let ratio = format!("{:.3}{}", c.ratio, if found.differs { " *" } else { "" });
         rows.row([
             &found.point,

@@ -5,25 +5,32 @@ use crate::{
     command::{report::formats, sides},
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, tell},
+    output::{self, emit},
     text::shown,
 };
 use cvc_analysis::{
-    advice::{Advice, SCHEMA, Wishes, advice_report, advise as advise_upon},
+    advice::{
+        Advice, Constraints, NodePrice, SCHEMA, StoragePrice, advice_report, advise as advise_upon,
+    },
     comparison::Side,
 };
+use cvc_cloud::cost::PriceBook;
+use cvc_core::source::suggestion;
 use cvc_core::units::{counted, dollars, duration, size};
-use cvc_show::write_all;
 use cvc_show::{Blocks, Table};
+use cvc_show::{or_dash, write_all};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Candidates that are listed at most; JSON and reports have all.
+/// Maximum number of candidates listed; JSON and reports have all.
 const LISTED: usize = 20;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
-struct Printed<'a> {
+struct AdviseOutput<'a> {
     schema: u32,
+    /// The constraints from the options, in SI units.
+    question: &'a Constraints,
     advice: &'a [Advice],
 }
 
@@ -32,7 +39,7 @@ pub fn advise(args: &AdviseArgs) -> Result<ExitStatus, Failure> {
         .into_iter()
         .map(|open| open.side)
         .collect();
-    let wishes = Wishes {
+    let constraints = Constraints {
         times: args.times,
         deadline_s: args.deadline,
         budget_usd: args.budget,
@@ -40,9 +47,17 @@ pub fn advise(args: &AdviseArgs) -> Result<ExitStatus, Failure> {
         mtbf_s: args.mtbf,
         walltime_s: args.walltime,
         notice_s: args.notice,
-        prices: args.price.iter().cloned().collect(),
+        work_s: args.work,
+        every_s: args.every,
+        checkpointed: args.checkpointed,
+        restart_s: args.restart_time,
+        prices: prices(args, &sides)?,
+        storage_price: args.dollars_per_gib_month.map(|usd| StoragePrice {
+            usd_per_gib_month: usd,
+            source: "--dollars-per-gib-month".to_owned(),
+        }),
     };
-    let mut advice = advise_upon(&sides, &wishes);
+    let mut advice = advise_upon(&sides, &constraints);
     let programs: Vec<String> = advice.iter().map(|a| a.program.clone()).collect();
     if let Some(app) = &args.app {
         advice.retain(|a| {
@@ -55,16 +70,20 @@ pub fn advise(args: &AdviseArgs) -> Result<ExitStatus, Failure> {
     if advice.is_empty() {
         return Err(nothing(&programs, args));
     }
+    if args.budget.is_some() {
+        require_a_price(&advice, &sides)?;
+    }
     if let Some(to) = &args.to {
         let title = format!("What to take: {}", args.sides.join(", "));
         for file in write_all(&advice_report(&title, &advice)?, to, &formats(&args.format))? {
             if !args.json {
-                tell(shown(&file));
+                emit(shown(&file));
             }
         }
     }
-    let printed = Printed {
+    let printed = AdviseOutput {
         schema: SCHEMA,
+        question: &constraints,
         advice: &advice,
     };
     output::answer(args.json, &printed, |out| {
@@ -78,6 +97,55 @@ pub fn advise(args: &AdviseArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
+/// Returns the price of each site: from the user's options; otherwise, if the site is named like an instance type, from the table that cvc includes.
+fn prices(args: &AdviseArgs, sides: &[Side]) -> Result<BTreeMap<String, NodePrice>, Failure> {
+    let sites: BTreeSet<String> = sides.iter().flat_map(Side::sites).collect();
+    if let Some((unknown, _)) = args.price.iter().find(|(site, _)| !sites.contains(site)) {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("--price: there are no results of a site `{unknown}`"),
+            hint: Some(suggestion(
+                unknown,
+                "sites",
+                sites.iter().map(String::as_str),
+            )),
+        });
+    }
+    let book = PriceBook::shipped();
+    let mut prices: BTreeMap<String, NodePrice> = sites
+        .into_iter()
+        .filter_map(|site| {
+            let price = book.on_demand(&args.region, &site).ok()?;
+            let found = NodePrice {
+                usd_per_hour: price.usd_per_hour,
+                source: format!("on demand in {}, {}", args.region, price.source()),
+            };
+            Some((site, found))
+        })
+        .collect();
+    let given = args.price.iter();
+    prices.extend(given.map(|(site, usd)| (site.clone(), NodePrice::given(*usd))));
+    Ok(prices)
+}
+
+/// Returns an error if a budget is given and no candidate has a cost.
+fn require_a_price(advice: &[Advice], sides: &[Side]) -> Result<(), Failure> {
+    let mut candidates = advice.iter().flat_map(|a| &a.candidates);
+    if candidates.any(|c| c.cost_usd.is_some()) {
+        return Ok(());
+    }
+    let sites: BTreeSet<String> = sides.iter().flat_map(Side::sites).collect();
+    let sites: Vec<String> = sites.into_iter().collect();
+    Err(Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!("--budget: the price of {} is unknown", sites.join(", ")),
+        hint: Some(format!(
+            "give the hourly price of a node: --price {}=USD",
+            sites.first().map_or("SITE", String::as_str)
+        )),
+    })
+}
+
 fn nothing(programs: &[String], args: &AdviseArgs) -> Failure {
     match &args.app {
         Some(app) if !programs.is_empty() => Failure::Other {
@@ -85,10 +153,15 @@ fn nothing(programs: &[String], args: &AdviseArgs) -> Failure {
             message: format!("`{app}` has no runs with a wall time there"),
             hint: Some(format!("measured are: {}", programs.join(", "))),
         },
+        _ if args.checkpointed => Failure::Other {
+            status: ExitStatus::Model,
+            message: format!("no candidate of {} takes checkpoints", args.sides.join(", ")),
+            hint: Some("leave out --checkpointed, or run points with a checkpointer".into()),
+        },
         Some(_) | None => Failure::Other {
             status: ExitStatus::Model,
             message: format!("no run of {} has a wall time", args.sides.join(", ")),
-            hint: Some("advice needs runs that end by themselves; runs that end at their checkpoint (size-only, restarted) have no wall time".into()),
+            hint: Some("advice needs complete runs; runs that end at their checkpoint (size-only, restarted) have no wall time".into()),
         },
     }
 }
@@ -96,28 +169,23 @@ fn nothing(programs: &[String], args: &AdviseArgs) -> Failure {
 fn show(out: &mut Blocks, advice: &Advice) {
     out.say(&advice.sentence);
     out.gap();
-    let mut rows = Table::plain(["candidate", "time", "cost", "stored", "place", "remarks"])
+    let mut rows = Table::plain(["candidate", "time", "cost", "stored", "standing", "remarks"])
         .wrap(&["candidate", "remarks"]);
     for c in advice.candidates.iter().take(LISTED) {
-        let cost = c
-            .cost_usd
-            .map_or_else(|| "-".to_owned(), |cost| dollars(cost.value));
-        let stored = c.storage_bytes.map_or_else(
-            || "-".to_owned(),
-            |bytes| {
-                if bytes.value > 0.0 {
-                    size(bytes.value)
-                } else {
-                    "nothing".to_owned()
-                }
-            },
-        );
+        let cost = or_dash(c.cost_usd, |cost| dollars(cost.value));
+        let stored = or_dash(c.storage_bytes, |bytes| {
+            if bytes.value > 0.0 {
+                size(bytes.value)
+            } else {
+                "nothing".to_owned()
+            }
+        });
         rows.row([
             &c.label,
             &duration(c.time_s.value),
             &cost,
             &stored,
-            c.place(),
+            c.standing(),
             &c.remarks.join("; "),
         ]);
     }
@@ -127,6 +195,13 @@ fn show(out: &mut Blocks, advice: &Advice) {
             "and {} more; --json has all",
             advice.candidates.len() - LISTED
         ));
+    }
+    out.heading("assumed:");
+    for a in &advice.assumptions {
+        out.item(1, format!("{}: {}", a.name, a.value));
+    }
+    if !advice.next.is_empty() {
+        out.gap();
     }
     for next in &advice.next {
         let cost = next

@@ -1,4 +1,4 @@
-//! The expected costs of a plan, as `cvc plan` shows them.
+//! The expected costs of a plan, for `cvc plan`.
 
 use super::plan_view::View;
 use crate::{
@@ -24,7 +24,7 @@ fn or_unknown(value: Option<f64>, at_most: bool) -> String {
     }
 }
 
-/// The cost of the runs of a point, for its row.
+/// Returns the cost of a point's runs as the cell of its row.
 pub fn of_point(
     expected: &Expected,
     one: &HashMap<&PointId, f64>,
@@ -44,7 +44,7 @@ pub fn of_point(
     }
 }
 
-/// The part of the plan about money. `is_cut`: runs do not come to their end.
+/// Prints the part of the plan about money. `is_cut`: some runs are expected to exceed the time limit, which ends them early.
 pub fn show(out: &mut Blocks, view: &View<'_>, is_cut: bool) {
     let (spec, expected) = (&view.session.spec, &view.expected);
     let book = &view.expectations.prices;
@@ -124,7 +124,7 @@ pub fn show(out: &mut Blocks, view: &View<'_>, is_cut: bool) {
     }
 }
 
-/// What one run and one checkpoint of each point cost: what types are compared by.
+/// Prints the cost of one run and of one checkpoint of each point, to compare instance types.
 pub fn show_each(out: &mut Blocks, view: &View<'_>, sort: Option<SortBy>, varying: &Varying) {
     let expected = &view.expected;
     let one = expected.of_point(view.plan);
@@ -188,14 +188,14 @@ pub fn show_each(out: &mut Blocks, view: &View<'_>, sort: Option<SortBy>, varyin
     out.table(rows);
     if bound_by_storage > 0 {
         let text = format!(
-            "~: what the disks of the fullest node take for an image of the size at most, at the highest rate of their volumes and instance (as published on {})",
+            "~: time for the disks of the fullest node to write an image of the maximum size, at the maximum rate of their volumes and instance (as published on {})",
             machines::shipped().date
         );
         out.say(text);
     }
 }
 
-/// What the instances of each site are, and what is assumed of their speed.
+/// Prints the instances of each site, and the assumptions about their speed.
 pub fn show_machines(out: &mut Blocks, view: &View<'_>) {
     let spec = &view.session.spec;
     let sites: Vec<_> = view
@@ -216,15 +216,14 @@ pub fn show_machines(out: &mut Blocks, view: &View<'_>) {
         machines::shipped().date
     ));
     for (site, ec2, name) in &sites {
-        let what = prices.facts(name).map_or_else(
-            || "nothing is known of this type".to_owned(),
-            MachineFacts::describe,
-        );
+        let what = prices
+            .facts(name)
+            .map_or_else(|| "unknown type".to_owned(), MachineFacts::describe);
         out.item(1, format!("{site}: {name}: {what}"));
         let elsewhere = prices.regions_with(name);
         if prices.on_demand(&ec2.region, name).is_err() && !elsewhere.is_empty() {
             let text = format!(
-                "no price of {name} in {} is known: perhaps it is not there; it is in {}",
+                "no known price of {name} in {}; it may not be available there; it is in {}",
                 ec2.region,
                 elsewhere.join(", ")
             );
@@ -235,14 +234,26 @@ pub fn show_machines(out: &mut Blocks, view: &View<'_>) {
         .iter()
         .any(|(_, _, name)| prices.facts(name).is_some_and(MachineFacts::is_arm))
     {
-        let text = "arm64: your own programs have to be built for it; cvc builds its kernels and what `cvc install` installs there";
+        let text = "arm64: build your own programs for it; cvc builds its kernels and what `cvc install` installs";
         out.item(1, text);
     }
-    let text = "speed: every vCPU is taken to compute equally fast, because no relative speed of these types is known here: the order by cost is that of prices and numbers of vCPUs, until you have measured";
-    out.item(1, text);
 }
 
-/// Says that prices which cvc carries are old.
+/// Prints the assumption behind the order of the table, if the plan uses instance types.
+pub fn tell_assumption(out: &mut Blocks, view: &View<'_>) {
+    let spec = &view.session.spec;
+    let types = view.expected.sites.iter().filter_map(|site| {
+        let ec2 = spec.sites.get(&site.site)?.ec2.as_ref()?;
+        ec2.instances.instance_types.first()
+    });
+    if types.count() == 0 {
+        return;
+    }
+    let text = "speed: every vCPU is assumed equally fast, since relative speeds of these types are unknown: until you have measured, the order by cost reflects prices and numbers of vCPUs";
+    out.say(text);
+}
+
+/// Warns if the prices that come with cvc are old.
 pub fn tell_outdated(expected: &Expected, book: &PriceBook, file: &Utf8Path) {
     let rates = expected
         .sites
@@ -250,12 +261,12 @@ pub fn tell_outdated(expected: &Expected, book: &PriceBook, file: &Utf8Path) {
         .filter_map(|s| s.rate.as_ref().ok()?.as_ref());
     if let Some(date) = book.outdated(rates) {
         note(format_args!(
-            "the prices that cvc carries are of {date}, more than a year old; with credentials, `cvc prices {file}` asks for today's"
+            "cvc's shipped prices are of {date}, more than a year old; with credentials, `cvc prices {file}` fetches current ones"
         ));
     }
 }
 
-/// All sites together, beside the budget.
+/// Prints the sum over all sites and compares it with the budget.
 fn total(out: &mut Blocks, spec: &Spec, expected: &Expected, priced: &[&SiteCost], is_cut: bool) {
     let at_most = priced.iter().any(|s| {
         s.rate
@@ -286,7 +297,7 @@ fn total(out: &mut Blocks, spec: &Spec, expected: &Expected, priced: &[&SiteCost
             format!("; the budget of {} is NOT ENOUGH", dollars(budget.usd))
         }
         Some(budget) if expected.usd.is_some() && is_cut => format!(
-            "; the budget of {} pays for runs that do not come to their end, see above",
+            "; the budget of {} pays for runs that do not finish, see above",
             dollars(budget.usd)
         ),
         Some(budget) if expected.usd.is_some() => {
@@ -298,7 +309,7 @@ fn total(out: &mut Blocks, spec: &Spec, expected: &Expected, priced: &[&SiteCost
     out.say(format!("total {all}{budget}{without}"));
 }
 
-/// The reason why a machine's price is an upper bound.
+/// Prints why a machine's price is an upper bound.
 fn bound(out: &mut Blocks, spec: &Spec, site: &SiteCost, rate: &NodeRate) {
     let market = spec
         .sites
@@ -310,7 +321,7 @@ fn bound(out: &mut Blocks, spec: &Spec, site: &SiteCost, rate: &NodeRate) {
     }
     let text = match market {
         Some(Market::Spot) => {
-            "the spot price is unknown: this is the highest that it can be; with credentials, `cvc prices` asks for it"
+            "the spot price is unknown: this is its maximum; with credentials, `cvc prices` fetches it"
         }
         Some(Market::SpotThenOnDemand) => {
             "the on-demand price, which applies where no spot instances are available"
@@ -320,7 +331,7 @@ fn bound(out: &mut Blocks, spec: &Spec, site: &SiteCost, rate: &NodeRate) {
     out.item(2, text);
 }
 
-/// The instance types that a site may get instead.
+/// Prints the further instance types of a site, each used if the previous one is not available, with their prices.
 fn others(out: &mut Blocks, spec: &Spec, site: &SiteCost, book: &PriceBook) {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else {
         return;
@@ -341,12 +352,12 @@ fn others(out: &mut Blocks, spec: &Spec, site: &SiteCost, book: &PriceBook) {
         };
         out.item(
             2,
-            format!("or {name}, if the one before is not available: {what}"),
+            format!("or {name}, if the previous one is not available: {what}"),
         );
     }
 }
 
-/// What burstable instance types mean for measurements.
+/// Prints the effect of burstable instance types on measurements.
 fn credits(out: &mut Blocks, spec: &Spec, site: &SiteCost) {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else {
         return;
@@ -380,7 +391,7 @@ fn assumptions(out: &mut Blocks, expected: &Expected, priced: &[&SiteCost]) {
             .map(|s| s.transfer_usd)
             .sum::<Option<f64>>();
         let text = format!(
-            "transfer out of the cloud, if everything that runs keep is fetched ({:.0} MiB): {}; the cloud's monthly free allowance is ignored",
+            "transfer out of the cloud, if all kept files are fetched ({:.0} MiB): {}; the cloud's monthly free allowance is ignored",
             bytes as f64 / MIB,
             or_unknown(dollars, false)
         );

@@ -1,4 +1,4 @@
-//! What is expected of a plan, as JSON: the numbers that `cvc plan` shows.
+//! The estimates for a plan that `cvc plan` prints, as JSON.
 
 use super::plan_view::View;
 use crate::args::SortBy;
@@ -8,7 +8,7 @@ use cvc_core::point::Repeat;
 use cvc_journal::price::NodeRate;
 use serde_json::{Value, json};
 
-/// The least and the most of something; `null` where one is not known.
+/// Returns an object with the minimum and the maximum; `null` if one of them is unknown.
 fn range(low: Option<f64>, high: Option<f64>) -> Value {
     match (low, high) {
         (Some(low), Some(high)) => json!({ "low": low, "high": high }),
@@ -16,7 +16,7 @@ fn range(low: Option<f64>, high: Option<f64>) -> Value {
     }
 }
 
-/// The part of a node's price that is certain: what is only an upper bound may be nothing.
+/// Returns the certain fraction of a node's price: parts that are upper bounds may turn out to be zero.
 fn certain_part(rate: &NodeRate) -> f64 {
     let certain: f64 = rate
         .parts
@@ -35,7 +35,7 @@ fn rate_of(site: &SiteCost) -> Option<&NodeRate> {
     site.rate.as_ref().ok().and_then(Option::as_ref)
 }
 
-/// The plan with as few runs as points may be content with.
+/// Returns the plan with the minimum number of repeats, with which points may end early.
 fn with_fewest(view: &View<'_>) -> Plan {
     let mut plan = view.plan.clone();
     if let Some(until) = &view.session.spec.run.until {
@@ -47,14 +47,14 @@ fn with_fewest(view: &View<'_>) -> Plan {
     plan
 }
 
-/// US dollars of a site: the least if prices that are upper bounds come to nothing.
+/// Returns the minimum cost of a site, US dollars: parts of its price that are upper bounds count as zero.
 fn least_usd(site: &SiteCost) -> Option<f64> {
     let transfer = site.transfer_usd.unwrap_or(0.0);
     let rate = rate_of(site)?;
     Some((site.usd? - transfer) * certain_part(rate) + transfer)
 }
 
-/// Everything that is expected.
+/// Returns all estimates as JSON.
 pub fn of(view: &View<'_>, sort: Option<SortBy>) -> Value {
     let (spec, expected) = (&view.session.spec, &view.expected);
     let fewest = with_fewest(view);

@@ -10,16 +10,17 @@ use cvc_journal::CampaignState;
 use cvc_session::{
     campaigns::{campaign_dir, read_plan},
     explanation::{ExplainedRun, Explanation, end_of_output, explain_id, explain_points},
+    run_words::RunWord,
 };
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, or_dash};
 use serde::Serialize;
 
-/// Lines of a failed program's output that are shown.
+/// Maximum number of lines shown of a failed program's output.
 const LINES: usize = 8;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
-struct Printed<'e> {
+struct ExplainOutput<'e> {
     schema: u32,
     explanations: &'e [Explanation],
 }
@@ -37,7 +38,7 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitStatus, Failure> {
         CampaignState::default()
     };
     let found = find(args, &dir, &plan, &state)?;
-    let printed = Printed {
+    let printed = ExplainOutput {
         schema: 1,
         explanations: &found,
     };
@@ -52,12 +53,12 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// The plan of a campaign.
+/// Reads the plan of a campaign.
 pub fn plan_of(dir: &CampaignDir) -> Result<Plan, Failure> {
     read_plan(dir).map_err(|error| Failure::Other {
         status: ExitStatus::Store,
         message: error.to_string(),
-        hint: Some("`cvc run` with the campaign's file writes it again".into()),
+        hint: Some("run `cvc run` with the campaign's file to write it again".into()),
     })
 }
 
@@ -116,7 +117,7 @@ fn find(
     Ok(found)
 }
 
-/// An excluded combination as if it were a point, so that it can be selected.
+/// Returns an excluded combination as a planned point, so that it can be selected like one.
 fn as_planned(excluded: &cvc_core::point::Excluded) -> cvc_core::point::PlannedPoint {
     // writing to memory does not fail
     let text = serde_json::to_vec(&(&excluded.point, "excluded")).unwrap_or_default();
@@ -124,6 +125,7 @@ fn as_planned(excluded: &cvc_core::point::Excluded) -> cvc_core::point::PlannedP
         id: cvc_core::ids::PointId::of(&text),
         point: excluded.point.clone(),
         baseline: false,
+        expected_failure: None,
     }
 }
 
@@ -141,7 +143,7 @@ fn show(out: &mut Blocks, dir: &CampaignDir, explanation: &Explanation) {
             out.item(1, why);
             let mut rows = Table::plain(["run", "repeat", "state", "why"]).wrap(&["why"]);
             for run in runs {
-                rows.row([&run.run, &run.repeat, run.state, &run.why]);
+                rows.row([&run.run, &run.repeat, run.state.as_str(), &run.why]);
             }
             out.gap();
             out.table(rows);
@@ -170,7 +172,7 @@ fn show_run(out: &mut Blocks, dir: &CampaignDir, run: &ExplainedRun) {
             rows.row([
                 attempt.number.to_string(),
                 attempt.started.clone().unwrap_or_else(|| "-".to_owned()),
-                attempt.took_s.map_or_else(|| "-".to_owned(), duration),
+                or_dash(attempt.took_s, duration),
                 if attempt.nodes.is_empty() {
                     "this machine".to_owned()
                 } else {
@@ -186,7 +188,7 @@ fn show_run(out: &mut Blocks, dir: &CampaignDir, run: &ExplainedRun) {
         return;
     };
     out.heading(dir.root().join(directory).to_string());
-    if run.state != "failed" {
+    if run.state != RunWord::Failed {
         return;
     }
     for (name, text) in end_of_output(dir, run) {
@@ -204,7 +206,7 @@ fn show_run(out: &mut Blocks, dir: &CampaignDir, run: &ExplainedRun) {
     }
 }
 
-/// Whether a line is a note or a warning of DMTCP, as it writes to every program's standard error: `[…, Warning] at file.cpp:158 in …`.
+/// Returns whether a line is a note or a warning of DMTCP, which it writes to every program's standard error: `[…, Warning] at file.cpp:158 in …`.
 fn is_remark_of_dmtcp(line: &str) -> bool {
     let remark = |word: &str| {
         line.split_once(word)
@@ -218,7 +220,7 @@ mod tests {
     use super::is_remark_of_dmtcp;
 
     #[test]
-    fn remarks_of_dmtcp_are_told_from_what_a_program_says() {
+    fn remarks_of_dmtcp_are_distinguished_from_program_output() {
         let of_dmtcp = "[2026-11-25T09:03:29.613, 40000, 40000, Warning] at socketconnection.cpp:235 in TcpConnection; REASON='…'";
         assert!(is_remark_of_dmtcp(of_dmtcp));
         assert!(!is_remark_of_dmtcp(

@@ -2,37 +2,46 @@
 
 use crate::command::records::warn_of_index;
 use crate::{
-    args::ExportArgs, exit_status::ExitStatus, failure::Failure, output::tell, text::shown,
+    args::ExportArgs, exit_status::ExitStatus, failure::Failure, output::emit, text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{store::CampaignDir, units::counted};
+use cvc_core::{
+    store::CampaignDir,
+    units::{counted, size},
+};
 use cvc_export::{
-    Artifact, ArtifactOptions, Description, ExportError, Exported, export_artifact, export_parquet,
+    Artifact, ArtifactOptions, Description, ExportError, Exported, export_artifact,
     export_ro_crate, export_tables,
 };
 use cvc_index::Index;
 use cvc_session::campaigns::campaign_dir;
 
 pub fn export(args: &ExportArgs) -> Result<ExitStatus, Failure> {
+    if let Some(to) = &args.parquet
+        && !cfg!(feature = "parquet")
+    {
+        return Err(without_parquet(to));
+    }
     let dir = campaign_dir(
         &args.campaign,
         args.which.variant.as_deref(),
         &args.place.campaigns,
     )?;
-    // only reads: the campaign may be running
-    let index = Index::apart(dir.root())?;
-    if warn_of_index(dir.root(), &index)? && args.artifact.is_some() && !args.damaged {
+    // the index is temporary, because the campaign may be running
+    let index = Index::in_temporary_file(dir.root())?;
+    let unsound = warn_of_index(dir.root(), &index)?;
+    if !unsound.is_empty() && args.artifact.is_some() && !args.damaged {
         return Err(Failure::Other {
             status: ExitStatus::Store,
-            message: "no artifact of records that are not as they were written".into(),
-            hint: Some("--damaged exports them all the same".into()),
+            message: "records are missing, damaged or changed: no artefact written".into(),
+            hint: Some("add --damaged to export them regardless".into()),
         });
     }
     if let Some(to) = &args.csv {
-        told(&export_tables(&index, to, args.replace).map_err(failure)?);
+        report_export(&export_tables(&index, to, args.replace).map_err(failure)?);
     }
     if let Some(to) = &args.parquet {
-        told(&export_parquet(&index, to, args.replace).map_err(failure)?);
+        write_parquet(&index, to, args.replace)?;
     }
     if let Some(to) = &args.artifact {
         let report = report(args, &dir);
@@ -41,7 +50,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitStatus, Failure> {
             keep_names: args.keep_names,
             replace: args.replace,
         };
-        told_artifact(
+        report_artifact(
             &export_artifact(&dir, &index, options, to).map_err(failure)?,
             report.as_deref(),
         );
@@ -51,17 +60,41 @@ pub fn export(args: &ExportArgs) -> Result<ExitStatus, Failure> {
             agent: args.agent.as_deref(),
             licence: args.license.as_deref(),
         };
-        told(&export_ro_crate(&dir, &index, description, to, args.replace).map_err(failure)?);
+        report_export(
+            &export_ro_crate(&dir, &index, description, to, args.replace).map_err(failure)?,
+        );
     }
     Ok(ExitStatus::Done)
 }
 
-fn told(exported: &Exported) {
-    let files = counted(exported.files, "file");
-    tell(format_args!("{}: {files}", shown(&exported.path)));
+#[cfg(feature = "parquet")]
+fn write_parquet(index: &Index, to: &Utf8Path, replace: bool) -> Result<(), Failure> {
+    report_export(&cvc_export::export_parquet(index, to, replace).map_err(failure)?);
+    Ok(())
 }
 
-/// The report that goes into an artefact: the one that was named, or the one that `cvc report` writes.
+/// Stands in for the export in builds without Parquet. It is never called, because `export` refuses the option before.
+#[cfg(not(feature = "parquet"))]
+fn write_parquet(_: &Index, to: &Utf8Path, _: bool) -> Result<(), Failure> {
+    Err(without_parquet(to))
+}
+
+fn without_parquet(to: &Utf8Path) -> Failure {
+    Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!("--parquet {to}: this cvc was built without Parquet"),
+        hint: Some(
+            "use --csv, or build cvc with `cargo build --release --locked --package cvc`".into(),
+        ),
+    }
+}
+
+fn report_export(exported: &Exported) {
+    let files = counted(exported.files, "file");
+    emit(format_args!("{}: {files}", shown(&exported.path)));
+}
+
+/// Returns the directory of the report for an artefact: the given one, otherwise the one that `cvc report` writes.
 fn report(args: &ExportArgs, dir: &CampaignDir) -> Option<Utf8PathBuf> {
     args.report.clone().or_else(|| {
         let usual = Utf8Path::new("reports").join(dir.root().file_name()?);
@@ -69,30 +102,21 @@ fn report(args: &ExportArgs, dir: &CampaignDir) -> Option<Utf8PathBuf> {
     })
 }
 
-fn told_artifact(artifact: &Artifact, report: Option<&Utf8Path>) {
+fn report_artifact(artifact: &Artifact, report: Option<&Utf8Path>) {
     let report = match report {
         Some(dir) => format!("with the report in {}", shown(dir)),
         None => "without a report".to_owned(),
     };
-    tell(format_args!(
+    emit(format_args!(
         "{}: {}, {} of {}, {report}",
         shown(&artifact.path),
-        size(artifact.bytes),
+        size(artifact.bytes as f64),
         counted(artifact.files, "file"),
-        size(artifact.payload_bytes),
+        size(artifact.payload_bytes as f64),
     ));
 }
 
-fn size(bytes: u64) -> String {
-    let kib = bytes as f64 / 1024.0;
-    if kib < 1024.0 {
-        format!("{kib:.1} KiB")
-    } else {
-        format!("{:.1} MiB", kib / 1024.0)
-    }
-}
-
-fn failure(error: ExportError) -> Failure {
+pub(super) fn failure(error: ExportError) -> Failure {
     match error {
         ExportError::Store(error) => error.into(),
         ExportError::Analysis(error) => error.into(),

@@ -9,7 +9,7 @@ use crate::{
 };
 use cvc_core::store::CampaignDir;
 use cvc_core::units::counted;
-use cvc_journal::fsck::{self, Findings, Problem, Remedy, Repaired};
+use cvc_journal::fsck::{self, FsckFindings, Problem, Remedy, Repaired};
 use cvc_session::campaigns::campaign_dir_even_damaged;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -25,7 +25,7 @@ pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
         true => Some(fsck::repair(&dir, &found)?),
         false => None,
     };
-    // what is still wrong decides, not what was
+    // only errors that were not repaired count
     let still = if repaired.is_some() {
         check(&dir)?
     } else {
@@ -33,9 +33,11 @@ pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
     };
     let mut out = output::shown_as(args.json);
     if args.json {
-        let text = serde_json::to_string_pretty(&as_json(&found, repaired.as_ref(), &still))
-            .map_err(std::io::Error::from)?;
-        writeln!(out, "{text}")?;
+        output::print_json(&output::versioned(as_json(
+            &found,
+            repaired.as_ref(),
+            &still,
+        )))?;
     } else {
         show(&mut out, args, &found, repaired.as_ref())?;
     }
@@ -46,10 +48,10 @@ pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
     })
 }
 
-/// Checks a campaign, with a bar on a terminal while its directories are read.
-fn check(dir: &CampaignDir) -> Result<Findings, Failure> {
+/// Checks a campaign, and shows a bar on a terminal while its directories are read.
+fn check(dir: &CampaignDir) -> Result<FsckFindings, Failure> {
     let bar = output::bar();
-    bar.set_template("{bar:16.green/dim} {pos}/{len} checking directories of runs");
+    bar.set_template("{bar:16.green/dim} {pos}/{len} run directories checked");
     let found = fsck::check(dir, |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
@@ -65,14 +67,16 @@ fn place(problem: &Problem) -> String {
         .map_or_else(|| path.to_string(), |line| format!("{path}, line {line}"))
 }
 
-/// What would be done, or was done, in words.
+/// Describes how a problem is repaired; `None` if it cannot be.
 fn remedy(problem: &Problem) -> Option<&'static str> {
     Some(match problem.remedy.as_ref()? {
-        Remedy::RewriteJournal => "a journal of its whole entries; the old one is kept beside it",
-        Remedy::AcceptJournal => "the journal goes on from where it is",
-        Remedy::RecordRun(..) => "the journal is told that it ended",
+        Remedy::RewriteJournal => {
+            "rewrite the journal with its complete entries; keep the old one next to it"
+        }
+        Remedy::AcceptJournal => "continue the journal from its present end",
+        Remedy::RecordRun(..) => "record in the journal that it ended",
         Remedy::RepeatRun { .. } => {
-            "the next `cvc run` repeats it; what is left of it is kept beside"
+            "repeat it with the next `cvc run`; its files are kept next to it"
         }
     })
 }
@@ -80,7 +84,7 @@ fn remedy(problem: &Problem) -> Option<&'static str> {
 fn show(
     out: &mut impl Write,
     args: &FsckArgs,
-    found: &Findings,
+    found: &FsckFindings,
     repaired: Option<&Repaired>,
 ) -> std::io::Result<()> {
     let (entries, directories) = (
@@ -101,7 +105,7 @@ fn show(
         if let Some(old) = &repaired.old_journal {
             writeln!(
                 out,
-                "  the journal was written anew; the damaged one is {}",
+                "  the journal was rewritten; the damaged one is {}",
                 shown(old)
             )?;
         }
@@ -114,7 +118,7 @@ fn show(
         }
         for (run, aside) in &repaired.to_repeat {
             let aside = aside.as_ref().map_or_else(String::new, |path| {
-                format!("; what was left of it is {}", shown(path))
+                format!("; its remaining files are in {}", shown(path))
             });
             writeln!(out, "  run {run} will be repeated{aside}")?;
         }
@@ -122,17 +126,17 @@ fn show(
     let damaged = found.problems.iter().filter(|p| p.is_damage).count();
     match (damaged, repaired) {
         (0, _) => writeln!(out, "nothing is damaged"),
-        (_, Some(_)) => writeln!(out, "\n`cvc run` goes on from here"),
+        (_, Some(_)) => writeln!(out, "\n`cvc run` continues from here"),
         (_, None) => writeln!(
             out,
-            "\n{}; `cvc fsck {} --repair` repairs what has a repair",
+            "\n{}; `cvc fsck {} --repair` repairs what it can",
             counted(damaged, "problem"),
             args.campaign
         ),
     }
 }
 
-fn as_json(found: &Findings, repaired: Option<&Repaired>, still: &Findings) -> Value {
+fn as_json(found: &FsckFindings, repaired: Option<&Repaired>, still: &FsckFindings) -> Value {
     let problems: Vec<Value> = found
         .problems
         .iter()

@@ -4,14 +4,14 @@ use crate::{
     args::ImportArgs,
     exit_status::ExitStatus,
     failure::Failure,
-    output::{note, tell},
+    output::{emit, note},
     text::shown,
 };
 use cvc_core::{record::names, units::counted};
-use cvc_import::{Decimal, ImportError, ImportedRun, ReadOptions, read, write_campaign};
+use cvc_import::{Decimal, ImportError, ImportOptions, ImportedRun, read, write_campaign};
 
 pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
-    let options = ReadOptions {
+    let options = ImportOptions {
         missing: args.missing.clone(),
         decimal: args.decimal.as_deref().and_then(Decimal::named),
         factors: args.factors.clone(),
@@ -24,11 +24,11 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
         return Err(Failure::Other {
             status: ExitStatus::RowsLeftOut,
             message: format!(
-                "{} would lose rows: {}",
+                "{} has rows that cannot be imported: {}",
                 args.file,
                 file.left_out.join("; ")
             ),
-            hint: Some("correct them, or leave them out: --skip".into()),
+            hint: Some("correct them, or skip them with --skip".into()),
         });
     }
     for rows in &file.left_out {
@@ -53,7 +53,7 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
     if !file.runs.iter().any(has_wall_time) {
         note("no run has a wall time (`wall_s`), which `cvc advise` needs");
     }
-    tell(format_args!(
+    emit(format_args!(
         "{}: {} of {}",
         shown(&imported.dir),
         counted(imported.runs, "run"),
@@ -62,7 +62,7 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-fn failure(error: ImportError) -> Failure {
+pub(super) fn failure(error: ImportError) -> Failure {
     match error {
         ImportError::Source(error) => Failure::Spec(error.into()),
         ImportError::Store(error) => error.into(),

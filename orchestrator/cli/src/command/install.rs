@@ -18,7 +18,7 @@ use cvc_session::{
     install_one,
 };
 use cvc_show::Table;
-use cvc_sites::install::{self, InstallReport, Lock, Request};
+use cvc_sites::install::{self, InstallReport, InstallRequest, Lock};
 use std::io::Write;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -32,7 +32,7 @@ pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
     let plan = plan::build(&spec);
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     let limit = (!args.limit.is_empty()).then(|| args.limit.join(":"));
-    let request = Request {
+    let request = InstallRequest {
         spec: &spec,
         plan: &plan,
         site: &args.of.site,
@@ -63,7 +63,7 @@ pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// The campaign of a site.
+/// Returns a campaign with the given site.
 pub(super) fn of_site(of: &SiteOf) -> Result<Spec, Failure> {
     Ok(load_of_site(
         &of.site,
@@ -73,7 +73,7 @@ pub(super) fn of_site(of: &SiteOf) -> Result<Spec, Failure> {
     )?)
 }
 
-/// Stops at once on Ctrl-C or SIGTERM. Finished work stays and is not repeated.
+/// Requests to stop at once on SIGINT or SIGTERM. Finished steps are kept and not repeated by the next installation.
 async fn listen(stop_request: watch::Sender<StopRequest>) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (
         signal(SignalKind::interrupt()),
@@ -85,12 +85,12 @@ async fn listen(stop_request: watch::Sender<StopRequest>) {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    // once everything is done nobody waits for the stop request
+    // at the end the stop request has no receiver
     let _ = stop_request.send(StopRequest::StopNow);
 }
 
-/// Writes inventory, variables and roles for running ansible-playbook by hand.
-fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
+/// Writes inventory, variables and roles, so that the user can run ansible-playbook.
+fn write_only(request: &InstallRequest<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
     let Some(site) = request.spec.sites.get(request.site) else {
         return Ok(ExitStatus::Done);
     };
@@ -120,7 +120,7 @@ fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
         };
         table.row([name, &component.version, &from, &component.path]);
     }
-    output::tell(format_args!(
+    output::emit(format_args!(
         "{}\nlocked in {}",
         table,
         shown(&Lock::file(dir))

@@ -1,9 +1,9 @@
-//! `--measure` and `--from` of `cvc reproduce`: runs the campaigns of a paper, and compares their measurements with its tables.
+//! `--measure` and `--from` of `cvc reproduce`: runs a paper's campaigns, and compares their measurements with its tables.
 
 use super::run;
 use crate::command::records::warn_of_index;
 use crate::{
-    args::{MeasureArgs, RunArgs, SelectionArgs, Which},
+    args::{MeasureArgs, RunArgs, Which},
     exit_status::ExitStatus,
     failure::Failure,
     output::note,
@@ -13,22 +13,24 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::CampaignDir;
 use cvc_core::units::counted;
 use cvc_index::Index;
-use cvc_paper::paper::Paper;
+use cvc_paper::paper::{ClaimOutcome, Paper};
 use cvc_paper::rerun::{self, CampaignMeasurements, Definition, Joined};
 use cvc_session::campaigns::load;
 use indexmap::IndexSet;
 
-/// What was measured of a paper.
+/// Outcome of measuring a paper.
 pub enum Outcome {
-    /// The paper names no campaign that measures it.
+    /// The paper defines no campaigns.
     Nothing,
-    /// The user stopped a campaign; it goes on with the same command.
+    /// The user stopped a campaign; the same command continues it.
     Interrupted,
-    /// Measured, by these campaigns.
+    /// Measurements were joined with the tables.
     Joined {
         definition: Box<Definition>,
         joined: Joined,
-        /// The campaigns that were read.
+        /// The claims of the paper, checked against the printed values and the measurements.
+        claims: Vec<ClaimOutcome>,
+        /// The campaigns whose measurements were read.
         from: Vec<ReadCampaign>,
     },
 }
@@ -36,14 +38,20 @@ pub enum Outcome {
 /// A campaign whose measurements were read.
 pub struct ReadCampaign {
     pub dir: Utf8PathBuf,
-    /// Its name in measurements.
+    /// Name of the campaign in measurements.
     pub name: String,
-    /// The programs of its runs that succeeded.
+    /// The programs with successful runs.
     pub programs: IndexSet<String>,
 }
 
 /// Runs the requested campaigns and joins all measurements with the paper's tables.
-pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<Outcome, Failure> {
+/// If `only` names tables, runs only the campaigns with programs of these tables.
+pub fn measured(
+    folder: &Utf8Path,
+    paper: &Paper,
+    only: &[&str],
+    args: &MeasureArgs,
+) -> Result<Outcome, Failure> {
     let Some(definition) = rerun::load(folder.as_std_path())? else {
         if args.measure || !args.from.is_empty() {
             return Err(Failure::Other {
@@ -54,7 +62,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                     paper.id
                 ),
                 hint: Some(
-                    "leave --measure and --from out, or write one: docs/reproduce-measure.md"
+                    "leave --measure and --from out, or write one (docs/reproduce-measure.md)"
                         .into(),
                 ),
             });
@@ -63,30 +71,28 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     };
     let skipped = run::SkippedRuns::default();
     if args.measure {
-        for campaign in &definition.campaigns {
-            let file = folder.join(&campaign.file);
-            note(format_args!("{file}, variant {}", campaign.variant));
-            let args = RunArgs {
-                file,
-                which: Which {
-                    variant: Some(campaign.variant.clone()),
-                },
-                place: args.place.clone(),
-                json: false,
-                retry_failed: false,
-                keep_going: false,
-                selection: SelectionArgs { only: Vec::new() },
-                time_limit: None,
-                install: false,
-                update_lock: false,
-                report: None,
+        let chosen = chosen(folder, paper, &definition, only, args)?;
+        for (file, variant) in chosen {
+            note(format_args!("{file}, variant {variant}"));
+            let which = Which {
+                variant: Some(variant),
             };
-            // failed runs are results: their cells say so
+            let args = RunArgs::for_file(file, which, args.place.clone());
+            // failed runs are results, which appear in the tables' cells
             if run::run_collecting(&args, Some(&skipped))? == ExitStatus::Interrupted {
                 return Ok(Outcome::Interrupted);
             }
         }
-        if let Some(text) = not_run(&skipped.lock()) {
+        if let Some(mut text) = not_run(&skipped.lock()) {
+            let known = variants(folder, &definition)?;
+            let small = ["kernels", "laptop"]
+                .into_iter()
+                .find(|v| known.contains(*v));
+            if let (None, Some(variant)) = (&args.variant, small) {
+                text.push_str(&format!(
+                    "; --variant {variant} runs only programs shipped with cvc"
+                ));
+            }
             note(format_args!("{}", paragraph("", &text)));
         }
     }
@@ -95,6 +101,27 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     } else {
         args.from.clone()
     };
+    let (measured, from) = read_campaigns(dirs)?;
+    let joined = rerun::join(paper, &definition, &measured);
+    if let Some(mistake) = joined.mistakes.first() {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("{}: {mistake}", folder.join(rerun::FILE)),
+            hint: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
+        });
+    }
+    Ok(Outcome::Joined {
+        claims: rerun::claims(paper, &definition, &measured),
+        definition: Box::new(definition),
+        joined,
+        from,
+    })
+}
+
+/// Reads the measurements of the campaigns in these directories.
+fn read_campaigns(
+    dirs: Vec<Utf8PathBuf>,
+) -> Result<(CampaignMeasurements, Vec<ReadCampaign>), Failure> {
     let mut measured = CampaignMeasurements::default();
     let mut from = Vec::new();
     for dir in dirs {
@@ -103,14 +130,14 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 status: ExitStatus::Usage,
                 message: format!("{dir} is not a campaign: it has no plan.json"),
                 hint: Some(
-                    "--from names the directory of a campaign that was run, such as campaigns/NAME"
+                    "--from needs the directory of a completed campaign, such as campaigns/NAME"
                         .into(),
                 ),
             });
         }
-        // only read, never changed: it may be an archive
+        // the campaign is only read, since it may be an archive
         let known = measured.points.len();
-        let index = Index::apart(&dir)?;
+        let index = Index::in_temporary_file(&dir)?;
         warn_of_index(&dir, &index)?;
         measured.add(&index)?;
         let own = &measured.points[known..];
@@ -123,22 +150,61 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 .collect(),
         });
     }
-    let joined = rerun::join(paper, &definition, &measured);
-    if let Some(mistake) = joined.mistakes.first() {
-        return Err(Failure::Other {
-            status: ExitStatus::Usage,
-            message: format!("{}: {mistake}", folder.join(rerun::FILE)),
-            hint: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
-        });
-    }
-    Ok(Outcome::Joined {
-        definition: Box::new(definition),
-        joined,
-        from,
-    })
+    Ok((measured, from))
 }
 
-/// What was skipped of all campaigns, in one sentence: the names of what is not installed, each once. `None` if nothing was.
+/// Returns the campaign files to run, each with its variant: those that have the requested variant and run a program of the chosen tables.
+fn chosen(
+    folder: &Utf8Path,
+    paper: &Paper,
+    definition: &Definition,
+    only: &[&str],
+    args: &MeasureArgs,
+) -> Result<Vec<(Utf8PathBuf, String)>, Failure> {
+    let programs = rerun::programs(paper, definition, only);
+    let mut chosen = Vec::new();
+    for campaign in &definition.campaigns {
+        let file = folder.join(&campaign.file);
+        let variant = args.variant.as_ref().unwrap_or(&campaign.variant);
+        if !load(&file, None)?.variants.contains(variant) {
+            continue;
+        }
+        // look at the defined variant, because the requested one may run other programs in place of the paper's
+        let is_about = only.is_empty()
+            || load(&file, Some(&campaign.variant))?
+                .apps
+                .keys()
+                .any(|app| programs.contains(app));
+        if is_about {
+            chosen.push((file, variant.clone()));
+        }
+    }
+    if chosen.is_empty() {
+        let known: Vec<String> = variants(folder, definition)?.into_iter().collect();
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: match &args.variant {
+                Some(variant) if !known.contains(variant) => {
+                    format!("no campaign of {} has a variant `{variant}`", paper.id)
+                }
+                _ => format!("no campaign of {} measures these tables", paper.id),
+            },
+            hint: Some(format!("variants of its campaigns: {}", known.join(", "))),
+        });
+    }
+    Ok(chosen)
+}
+
+/// Returns the variants of all campaigns of a paper.
+fn variants(folder: &Utf8Path, definition: &Definition) -> Result<IndexSet<String>, Failure> {
+    let mut names = IndexSet::new();
+    for campaign in &definition.campaigns {
+        names.extend(load(&folder.join(&campaign.file), None)?.variants);
+    }
+    Ok(names)
+}
+
+/// Summarizes the skipped runs of all campaigns in a sentence that names each missing software once. `None` if no run was skipped.
 fn not_run(skipped: &[(u64, String)]) -> Option<String> {
     let runs: u64 = skipped.iter().map(|(runs, _)| runs).sum();
     if runs == 0 {
@@ -165,11 +231,11 @@ fn not_run(skipped: &[(u64, String)]) -> Option<String> {
     for other in others {
         text.push_str(&format!("; {other}"));
     }
-    text.push_str("; `cvc plan` with the campaign file says where each was looked for");
+    text.push_str("; `cvc plan` with the campaign file shows where cvc searched");
     Some(text)
 }
 
-/// The existing directories of the paper's campaigns, with every variant.
+/// Returns the existing directories of the paper's campaigns, for every variant.
 fn of_paper(
     folder: &Utf8Path,
     definition: &Definition,
@@ -189,7 +255,7 @@ fn of_paper(
     Ok(dirs)
 }
 
-/// What a reason says is not installed. Reasons are sentences for people; the names are what those of several points have in common.
+/// Returns the names of missing software in the reason why runs were skipped: the words before each "is not installed".
 fn missing(reason: &str) -> Vec<&str> {
     let parts: Vec<&str> = reason.split(" is not installed").collect();
     let before = &parts[..parts.len() - 1];
@@ -208,7 +274,7 @@ mod tests {
     use super::not_run;
 
     #[test]
-    fn what_is_missing_is_named_once_and_other_reasons_are_kept() {
+    fn missing_software_is_named_once_and_other_reasons_are_kept() {
         let npb = |n: u32| {
             format!(
                 "npb-bt is not installed: no bt.C.{n} in DIR; MPI library `mpich-ch3` is not installed: no bin/mpiexec"
@@ -222,8 +288,7 @@ mod tests {
         assert_eq!(
             text.as_deref(),
             Some(
-                "5 runs skipped: missing are npb-bt, MPI library `mpich-ch3`; more memory than there is; `cvc plan` with the campaign file says \
-                 where each was looked for"
+                "5 runs skipped: missing are npb-bt, MPI library `mpich-ch3`; more memory than there is; `cvc plan` with the campaign file shows where cvc searched"
             )
         );
         assert_eq!(not_run(&[]), None);

@@ -14,23 +14,24 @@ use crate::{
     output::{self, note},
 };
 use cvc_core::inventory::Inventory;
-use cvc_core::plan::Plan;
-use cvc_core::point::{Excluded, ExcludedBy, Point, Reason, Repeat};
+use cvc_core::plan::{DiskNeed, Plan};
+use cvc_core::point::{Excluded, ExcludedBy, Point, Reason};
+use cvc_core::strategy::Strategy;
 use cvc_core::units::{counted, size};
 use cvc_engine::attempt::Readiness;
-use cvc_session::{Session, campaigns::unknown_hosts};
+use cvc_session::{CampaignSession, SoftwareGap, campaigns::unknown_hosts};
 use cvc_show::{Blocks, Table};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;
 
-/// Maximum number of points that are listed below a reason that concerns them all.
+/// Maximum number of points listed below a reason that they share.
 const MAX_POINTS: usize = 8;
 
-/// A plan that takes longer, in days, is perhaps a typing error.
+/// Duration from which cvc warns that the plan may contain a typing error, days.
 const MANY_DAYS: f64 = 30.0;
 
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
-    let mut session = Session::look(
+    let mut session = CampaignSession::look(
         &args.file,
         args.which.variant.as_deref(),
         &args.place.campaigns,
@@ -55,9 +56,9 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
         show(&mut out, &view, args.runs, args.sort);
         output::print(&out)?;
         tell_without_effect(&session);
-        costs::tell_outdated(&view.expected, &view.expectations.prices, &args.file);
+        costs::tell_outdated(&view.expected, &view.expectations.prices, &session.file);
     }
-    // the same as `cvc run` ends with, so that a script notices
+    // the exit code of `cvc run`, for scripts
     session.has_runs()?;
     Ok(if view.not_enough().is_empty() {
         ExitStatus::Done
@@ -66,18 +67,18 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     })
 }
 
-/// Warns of keys of the file that change nothing.
-pub fn tell_without_effect(session: &Session) {
+/// Warns about keys of the campaign file that have no effect.
+pub fn tell_without_effect(session: &CampaignSession) {
     for what in session.without_effect() {
         note(format_args!("warning: {what}"));
     }
 }
 
-/// Says why the number of nodes of a site is unknown.
+/// Explains why cvc does not know how many nodes a site has.
 fn unknown_nodes(site: &str, inventory: &Inventory) -> String {
     let path = inventory.path.display();
     format!(
-        "nodes of the site {site}: unknown, so that no point is excluded for want of nodes; its inventory {path} {}",
+        "nodes of the site {site}: unknown, so no point is excluded for lack of nodes; its inventory {path} {}",
         inventory.why_unknown()
     )
 }
@@ -102,11 +103,15 @@ fn show(out: &mut Blocks, view: &View<'_>, every_run: bool, sort: Option<SortBy>
     }
     let points = points(view, sort, &varying);
     if !points.rows.is_empty() {
+        if view.expected.has_price() {
+            costs::tell_assumption(out, view);
+        }
         out.gap();
         out.table(points);
     }
     show_skipped(out, view, &varying);
     show_excluded(out, plan);
+    remark_on_overlap(out, view);
     if let Some(split) = &plan.predict {
         let train = match split.train.len() {
             1 => "1 point trains".to_owned(),
@@ -132,7 +137,20 @@ fn show(out: &mut Blocks, view: &View<'_>, every_run: bool, sort: Option<SortBy>
     }
 }
 
-/// The points that run here, with what is expected of a run of each.
+/// Prints a note if points need a measurement of the overlap between writing and computing.
+fn remark_on_overlap(out: &mut Blocks, view: &View<'_>) {
+    let points = view.plan.points.iter();
+    let count = points.filter(|p| p.point.strategy == Strategy::Iwrite);
+    if let Some(count) = u32::try_from(count.count()).ok().filter(|count| *count > 0) {
+        out.say(format!(
+            "{} with strategy = \"iwrite\": some MPI libraries do not write while the program computes; `cvc doctor {} --overlap` measures it",
+            counted(count, "point"),
+            view.session.file
+        ));
+    }
+}
+
+/// Returns the table of points that run, with the estimates for one run of each.
 fn points(view: &View<'_>, sort: Option<SortBy>, varying: &Varying) -> Table {
     let expected = &view.expected;
     let one = expected.of_point(view.plan);
@@ -188,7 +206,7 @@ fn points(view: &View<'_>, sort: Option<SortBy>, varying: &Varying) -> Table {
     points
 }
 
-/// Points that cannot run on this machine, and programs that were found but not started.
+/// Prints points that cannot run on this machine, and programs that were found but not started.
 fn show_skipped(out: &mut Blocks, view: &View<'_>, varying: &Varying) {
     let not_here = view.plan.points.iter().filter_map(|p| {
         let reason = view.obstacles.get(&p.id)?;
@@ -199,7 +217,7 @@ fn show_skipped(out: &mut Blocks, view: &View<'_>, varying: &Varying) {
         let are = if not_here.len() == 1 { "is" } else { "are" };
         let points = counted(not_here.len(), "point");
         out.heading(format!(
-            "{points} {are} skipped here, because something is missing:"
+            "{points} {are} skipped here because of missing requirements:"
         ));
         grouped(out, not_here.into_iter());
     }
@@ -208,12 +226,12 @@ fn show_skipped(out: &mut Blocks, view: &View<'_>, varying: &Varying) {
         let (what, name) = (site.not_started.join(", "), &site.context.name);
         out.gap();
         out.say(format!(
-            "{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does"
+            "{what} of the site {name}: found but not started, because the file names its command; `cvc doctor FILE` starts it"
         ));
     }
 }
 
-/// Combinations that do not run: those that a point stands for, and the others.
+/// Prints the excluded combinations: first those that a point represents, then the others, by reason.
 fn show_excluded(out: &mut Blocks, plan: &Plan) {
     let (same, excluded): (Vec<&Excluded>, Vec<&Excluded>) = plan
         .excluded
@@ -241,14 +259,11 @@ fn show_excluded(out: &mut Blocks, plan: &Plan) {
 }
 
 fn show_runs(out: &mut Blocks, plan: &Plan, varying: &Varying) {
-    out.heading("runs in their order:");
+    out.heading("runs in order:");
     let by_id: HashMap<_, &Point> = plan.points.iter().map(|p| (&p.id, &p.point)).collect();
     for (number, run) in (1..).zip(&plan.runs) {
         let point = by_id.get(&run.point).map(|p| varying.show(p));
-        let repeat = match run.repeat {
-            Repeat::Warmup(n) => format!("warm-up {n}"),
-            Repeat::Measured(n) => format!("repeat {n}"),
-        };
+        let repeat = run.repeat;
         out.line(format!(
             "{number:>6}  {}  {repeat:<10} {}",
             run.id,
@@ -257,7 +272,7 @@ fn show_runs(out: &mut Blocks, plan: &Plan, varying: &Varying) {
     }
 }
 
-/// How many runs there are, how long they take, and when they end. Returns whether runs are longer than they may be.
+/// Prints the number of runs, their duration, and when they end. Returns whether a run is longer than the run time limit.
 fn show_duration(out: &mut Blocks, view: &View<'_>) -> bool {
     let (spec, plan) = (&view.session.spec, view.plan);
     let estimates = &view.expectations.estimates;
@@ -283,7 +298,7 @@ fn show_duration(out: &mut Blocks, view: &View<'_>) -> bool {
         Some(_) => "at most ",
         None => "",
     };
-    // sites that share no machine, and runs side by side
+    // sites without common machines run at the same time, as do runs side by side
     let in_turn = if last_s < 0.95 * all_s {
         format!(" ({} one after another)", duration(all_s))
     } else {
@@ -315,36 +330,71 @@ fn show_duration(out: &mut Blocks, view: &View<'_>) -> bool {
         ));
     }
     if all_s > MANY_DAYS * 86_400.0 {
-        out.line("is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time");
+        out.line("is this intended? Fewer repeats, points or steps take less time; `cvc run --for 8h` ends a session in time");
     }
     let too_long = estimates.too_long(spec.run.timeout_s);
-    for text in too_long.iter().chain(&estimates.too_short()) {
+    let beyond_jobs = estimates.beyond_jobs(spec, plan);
+    for text in too_long
+        .iter()
+        .chain(&beyond_jobs)
+        .chain(&estimates.too_short())
+    {
         out.say(text);
     }
     if estimates.unknown > 0 {
         out.line(format!(
-            "(the descriptors of {}, marked ~, do not say how long they compute)",
+            "(the descriptors of {}, marked ~, do not give their computing time)",
             counted(estimates.unknown, "point")
         ));
     }
-    too_long.is_some()
+    too_long.is_some() || !beyond_jobs.is_empty()
+}
+
+/// Prints the software that sites cannot get. Software that several sites lack for the same reason is printed once.
+fn show_software(out: &mut Blocks, gaps: &[SoftwareGap]) {
+    let mut alike: IndexMap<&str, Vec<&SoftwareGap>> = IndexMap::new();
+    for gap in gaps {
+        alike.entry(&gap.found).or_default().push(gap);
+    }
+    for (found, gaps) in alike {
+        let sites: Vec<&str> = gaps.iter().map(|gap| gap.site.as_str()).collect();
+        out.say(match gaps.as_slice() {
+            [one] => one.describe(),
+            several => format!(
+                "software of the sites {}: {found}; hint, for each: {}",
+                sites.join(", "),
+                several[0].hint
+            ),
+        });
+    }
 }
 
 fn show_space(out: &mut Blocks, view: &View<'_>) {
     for shortage in &view.shortages {
-        out.say(shortage.told());
+        out.say(shortage.describe());
     }
     let session = view.session;
+    // equal needs of several sites are combined into one line
+    let mut needs: IndexMap<(Area, u64, &str), Vec<&DiskNeed>> = IndexMap::new();
     for need in &view.expectations.estimates.disk {
-        out.line(Area::of(&session.spec, &session.dir, need).told(need));
+        let area = Area::of(&session.spec, &session.dir, need);
+        needs
+            .entry((area, need.bytes, &need.storage))
+            .or_default()
+            .push(need);
     }
+    for ((area, _, _), needs) in needs {
+        out.say(area.describe(&needs));
+    }
+    show_software(out, &SoftwareGap::find(&session.spec, view.plan));
     let here = view.plan.points.iter().map(|p| &p.id);
     let here = here.filter(|id| !view.obstacles.contains_key(*id));
     let spaces = &view.expectations.spaces;
     space::show_basis(out, here.filter_map(|id| spaces.get(id)));
 }
 
-/// Says in one line for each reason how many combinations are not run because another one stands for them, and in which levels they differ from it.
+/// Prints the combinations that are not run because a point represents them: for each reason, their number and the levels in which they differ from
+/// that point.
 fn show_same(out: &mut Blocks, same: &[&Excluded]) {
     if same.is_empty() {
         return;
@@ -354,7 +404,7 @@ fn show_same(out: &mut Blocks, same: &[&Excluded]) {
         _ => ("are", "them"),
     };
     out.heading(format!(
-        "{} {are} not run, because a point above stands for {them}:",
+        "{} {are} not run, because a point above represents {them}:",
         counted(same.len(), "combination")
     ));
     let mut groups: IndexMap<String, (&[String], Vec<&Point>)> = IndexMap::new();
@@ -383,17 +433,17 @@ fn show_same(out: &mut Blocks, same: &[&Excluded]) {
     }
 }
 
-/// Shows once what all points share, but for factors that are as without being named.
+/// Prints the levels that all points share, except defaults that the file does not name.
 fn constants(out: &mut Blocks, plan: &Plan, varying: &Varying) {
     let Some(first) = plan.points.first() else {
-        return out.line("no point is left to run");
+        return out.line("no point can run");
     };
     let built_in = Point::shown_factors(plan.points.iter().map(|p| &p.point));
     let names = built_in
         .into_iter()
         .chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
-        .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
+        .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes" && *n != "threads")
         .filter(|n| !is_default(plan, n))
         .filter_map(|n| {
             Some(format!(
@@ -405,10 +455,10 @@ fn constants(out: &mut Blocks, plan: &Plan, varying: &Varying) {
     out.say(format!("in all points: {}", shared.join(", ")));
 }
 
-/// Whether a factor says nothing of any point that a campaign without it would not have.
+/// Returns whether a factor has its default level in all points, so that it need not be shown.
 fn is_default(plan: &Plan, name: &str) -> bool {
     match name {
-        // that of sites which name none
+        // the storage area of sites that name none
         "storage" => plan.points.iter().all(|p| p.point.storage == "run"),
         "site" | "app" | "class" | "mapping" | "mpi" => false,
         _ => plan.points.iter().all(|p| {
@@ -419,11 +469,11 @@ fn is_default(plan: &Plan, name: &str) -> bool {
     }
 }
 
-/// Reasons, and below each the points that it concerns.
+/// Prints each reason, and below it the points that it concerns.
 fn grouped(out: &mut Blocks, items: impl Iterator<Item = (String, String)>) {
     let mut groups: IndexMap<String, IndexSet<String>> = IndexMap::new();
     for (reason, point) in items {
-        // what the shown factors do not tell apart stands once
+        // points with the same shown factors are listed once
         groups.entry(reason).or_default().insert(point);
     }
     for (reason, points) in groups {
@@ -433,7 +483,7 @@ fn grouped(out: &mut Blocks, items: impl Iterator<Item = (String, String)>) {
         }
         if points.len() > MAX_POINTS {
             out.line(format!(
-                "    - and {} more; `cvc plan --json` lists all that are excluded",
+                "    - and {} more; `cvc plan --json` lists all excluded points",
                 points.len() - MAX_POINTS
             ));
         }

@@ -1,4 +1,4 @@
-//! A plan with everything that is expected of it: what `cvc plan` shows as text and as JSON.
+//! A plan with its estimates, for the output of `cvc plan` as text and as JSON.
 
 use crate::args::SortBy;
 use camino::Utf8PathBuf;
@@ -10,41 +10,41 @@ use cvc_core::point::{PlannedPoint, Repeat};
 use cvc_core::store::CampaignDir;
 use cvc_core::units::{dollars, size};
 use cvc_engine::attempt::ReadySite;
-use cvc_session::{Expectations, Resource, Session, Shortage};
+use cvc_session::{CampaignSession, Expectations, ShortResource, Shortage};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// A plan, and what is expected of it.
+/// A plan with its estimates.
 pub struct View<'a> {
     /// The campaign.
-    pub session: &'a Session,
-    /// The part that is asked for.
+    pub session: &'a CampaignSession,
+    /// The part of the plan that the command line selects.
     pub plan: &'a Plan,
     /// Sites on this machine.
     pub sites: &'a IndexMap<String, ReadySite>,
-    /// Time, space, prices.
+    /// Expected time, space, and prices.
     pub expectations: Expectations,
-    /// Points that cannot run, each with the reason.
+    /// Points that cannot run, with the reason for each.
     pub obstacles: HashMap<&'a PointId, String>,
-    /// Money, and when each site ends.
+    /// Expected costs, and the end of each site's runs.
     pub expected: Expected,
-    /// What instances have too little of.
+    /// Resources of which the machines of a site have too little for some points.
     pub shortages: Vec<Shortage>,
 }
 
-/// What a plan needs more of than there is.
+/// A resource of which the plan needs more than is available.
 #[derive(serde::Serialize)]
 pub struct NotEnough {
-    /// `time`, `run time`, `memory`, `disk`, `budget`.
+    /// The resource: `time`, `notice`, `run time`, `memory`, `disk`, `budget`.
     pub of: &'static str,
-    /// With numbers.
+    /// Describes the needed and the available amount.
     pub what: String,
 }
 
 impl<'a> View<'a> {
-    /// Finds out what is expected of a plan, whose sites on this machine were asked.
+    /// Estimates a plan. Its sites on this machine must have been queried before.
     pub fn of(
-        session: &'a Session,
+        session: &'a CampaignSession,
         plan: &'a Plan,
         sites: &'a IndexMap<String, ReadySite>,
     ) -> Self {
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Warm-ups and counted runs of each point.
+    /// Returns the numbers of warm-ups and of measured runs of each point.
     pub fn runs(&self) -> HashMap<&PointId, (u32, u32)> {
         let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
         for run in &self.plan.runs {
@@ -74,7 +74,7 @@ impl<'a> View<'a> {
         runs
     }
 
-    /// The points that run, with what is expected of each, in an order that the user wants.
+    /// Returns the points that run, with their estimates, in the requested order.
     pub fn points(&self, sort: Option<SortBy>) -> Vec<(&PlannedPoint, &PointEstimate)> {
         let mut points: Vec<_> = self
             .plan
@@ -97,7 +97,7 @@ impl<'a> View<'a> {
         points
     }
 
-    /// Everything that the plan needs more of than there is.
+    /// Returns all resources of which the plan needs more than is available.
     pub fn not_enough(&self) -> Vec<NotEnough> {
         let spec = &self.session.spec;
         let estimates = &self.expectations.estimates;
@@ -105,6 +105,10 @@ impl<'a> View<'a> {
         if let Some(what) = estimates.too_long(spec.run.timeout_s) {
             all.push(NotEnough { of: "time", what });
         }
+        let beyond_jobs = estimates.beyond_jobs(spec, self.plan).into_iter();
+        all.extend(beyond_jobs.map(|what| NotEnough { of: "time", what }));
+        let beyond_notices = estimates.beyond_notices(spec, self.plan).into_iter();
+        all.extend(beyond_notices.map(|what| NotEnough { of: "notice", what }));
         let too_short = estimates.too_short().into_iter();
         all.extend(too_short.map(|what| NotEnough {
             of: "run time",
@@ -112,17 +116,17 @@ impl<'a> View<'a> {
         }));
         all.extend(self.shortages.iter().map(|shortage| NotEnough {
             of: match shortage.resource {
-                Resource::Memory => "memory",
-                Resource::Disk => "disk",
+                ShortResource::Memory => "memory",
+                ShortResource::Disk => "disk",
             },
-            what: shortage.told(),
+            what: shortage.describe(),
         }));
         for need in &estimates.disk {
             let there = Area::of(spec, &self.session.dir, need);
             if there.is_too_small(need) {
                 all.push(NotEnough {
                     of: "disk",
-                    what: there.told(need),
+                    what: there.describe(&[need]),
                 });
             }
         }
@@ -142,16 +146,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// A storage area, and what is free there.
+/// The place of a storage area, and its free space.
+#[derive(PartialEq, Eq, Hash)]
 pub enum Area {
-    /// On other machines: its directory there.
+    /// On other machines: the directory there.
     Elsewhere(String),
-    /// On this machine: its directory, and the bytes that are free.
+    /// On this machine: the directory, and the free bytes if known.
     Here(Utf8PathBuf, Option<u64>),
 }
 
 impl Area {
-    /// Looks where a need of a plan is met.
+    /// Finds the storage area that a need of the plan is for.
     pub fn of(spec: &Spec, dir: &CampaignDir, need: &plan::DiskNeed) -> Self {
         let site = spec.sites.get(&need.site);
         let area = site.and_then(|s| s.storage.get(&need.storage));
@@ -171,13 +176,25 @@ impl Area {
         matches!(self, Self::Here(_, Some(free)) if *free < need.bytes)
     }
 
-    /// What is needed and free there.
-    pub fn told(&self, need: &plan::DiskNeed) -> String {
+    /// Describes the needed and the free space; `needs` are equal needs of several sites.
+    pub fn describe(&self, needs: &[&plan::DiskNeed]) -> String {
+        let [need, others @ ..] = needs else {
+            return String::new();
+        };
         let needed = size(need.bytes as f64);
         match self {
             Self::Elsewhere(directory) => format!(
-                "space in {} of site {} ({directory}): {needed} needed, checked on every node before each run",
-                need.storage, need.site
+                "space in {} of {} ({directory}): {needed} needed, checked on each node before each run",
+                need.storage,
+                match others {
+                    [] => format!("site {}", need.site),
+                    others => {
+                        let names = others.iter().map(|other| other.site.as_str());
+                        let names: Vec<&str> =
+                            std::iter::once(need.site.as_str()).chain(names).collect();
+                        format!("each of the sites {}", names.join(", "))
+                    }
+                }
             ),
             Self::Here(directory, free) => {
                 let verdict = match free {

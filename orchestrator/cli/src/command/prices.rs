@@ -27,10 +27,10 @@ pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!(
-                "{} has no site of kind `ec2`, so there are no prices to ask for",
+                "{} has no site of kind `ec2`, so there are no prices to fetch",
                 args.file
             ),
-            hint: Some("give the price of a cluster in [sites.NAME.price]".into()),
+            hint: Some("set the price of a cluster in [sites.NAME.price]".into()),
         });
     }
     let Some(clouds) = clouds() else {
@@ -45,7 +45,7 @@ pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// Asks for the types of all sites, and keeps each answer before the next question.
+/// Queries the prices of each site's instance types, and stores each answer before the next query.
 async fn ask(
     clouds: &dyn Clouds,
     wanted: &[(&String, &Ec2Settings)],

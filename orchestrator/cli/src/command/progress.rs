@@ -1,19 +1,19 @@
-//! How far a command that reads much is.
+//! Progress of a command that reads many files.
 
 use crate::output;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Time before progress is told: most commands are done by then.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Time between two lines where no terminal shows a bar.
+/// Time before the first report of progress; shorter commands do not report any.
+const FIRST_REPORT: Duration = Duration::from_secs(2);
+/// Time between two lines if there is no terminal for a bar.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Tells how far the reading is: a bar on a terminal, else a line now and then.
+/// Reports the progress of reading: a bar on a terminal, otherwise lines.
 pub struct Progress {
     start: Instant,
     bar: output::Bar,
-    /// When, after the start, something is to be told next.
+    /// Time of the next report, from the start.
     next: Mutex<Duration>,
 }
 
@@ -24,12 +24,12 @@ impl Progress {
         Self {
             start: Instant::now(),
             bar,
-            next: Mutex::new(PATIENCE),
+            next: Mutex::new(FIRST_REPORT),
         }
     }
 
-    /// So many of all are done; `of` says of what, as in `MiB read`.
-    pub fn tell(&self, done: u64, all: u64, of: &'static str) {
+    /// Reports that `done` of `all` units are read. `of` is the unit and the verb, such as `MiB read`.
+    pub fn report(&self, done: u64, all: u64, of: &'static str) {
         if done == all {
             self.bar.finish_and_clear();
         } else if is_due(
@@ -52,7 +52,7 @@ impl Progress {
     }
 }
 
-/// Whether something is to be told at this time, and not again before a pause.
+/// Returns whether a report is due at this time, and if so schedules the next one.
 fn is_due(next: &Mutex<Duration>, now: Duration, pause: Duration) -> bool {
     let mut next = next.lock();
     let is_due = now >= *next;
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_after_two_seconds_and_then_now_and_then() {
-        let next = Mutex::new(PATIENCE);
-        let told: Vec<u64> = (0..=30)
+    fn progress_is_reported_after_two_seconds_and_then_at_intervals() {
+        let next = Mutex::new(FIRST_REPORT);
+        let reported: Vec<u64> = (0..=30)
             .filter(|s| is_due(&next, Duration::from_secs(*s), PAUSE))
             .collect();
-        assert_eq!(told, [2, 12, 22]);
+        assert_eq!(reported, [2, 12, 22]);
     }
 }

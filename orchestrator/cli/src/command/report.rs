@@ -4,7 +4,7 @@ use crate::{
     args::{ReportArgs, ReportFormat},
     exit_status::ExitStatus,
     failure::Failure,
-    output::{note, tell},
+    output::{emit, note},
     text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -34,25 +34,28 @@ pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         .unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
     let written = write(&dir, &to, &wanted)?;
     for file in &written.files {
-        tell(shown(file));
+        emit(shown(file));
     }
     let bounds = written.gate.as_ref().is_some_and(Gate::has_bounds);
     if args.gate && !bounds {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("{} has no bounds for predictions, so --gate has nothing to check", dir.campaign_file()),
-            hint: Some("give `max_error` or `min_coverage` in its [predict], and `cvc run` it: finished runs are kept".into()),
+            message: format!("{} has no bounds for predictions to check with --gate", dir.campaign_file()),
+            hint: Some("set `max_error` or `min_coverage` in its [predict] and run `cvc run`; finished runs are kept".into()),
         });
     }
-    let kept = written.gate.is_none_or(|gate| show_gate(&gate));
-    Ok(if args.gate && !kept {
+    if let Some(gate) = &written.gate {
+        show_gate(gate);
+    }
+    let is_kept = written.gate.is_none_or(|gate| gate.is_kept());
+    Ok(if args.gate && !is_kept {
         ExitStatus::BoundMissed
     } else {
         ExitStatus::Done
     })
 }
 
-/// The formats that an option names.
+/// Returns the formats that the option selects.
 pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
     let format = |f: &ReportFormat| match f {
         ReportFormat::Html => Format::Html,
@@ -64,28 +67,27 @@ pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
     wanted.iter().map(format).collect()
 }
 
-/// Reports on standard error which bounds the predictions miss, and by how much. Returns true if they keep all.
-pub fn show_gate(gate: &Gate) -> bool {
+/// Prints on standard error which bounds the predictions miss, and by how much.
+pub fn show_gate(gate: &Gate) {
     let misses = gate.misses();
     for miss in &misses {
         note(format_args!("a prediction misses its bound: {miss}"));
     }
     if misses.is_empty() && gate.has_bounds() {
         note(format_args!(
-            "the predictions keep their bounds; {} held-out cells with an interval lie within it",
+            "the predictions meet their bounds; {} held-out cells with an interval are within it",
             gate.coverage
         ));
     }
-    misses.is_empty()
 }
 
-/// The report as it was written.
+/// A report that was written.
 pub struct Written {
-    /// Its files, the main one of each format first.
+    /// The files of the report, the main file of each format first.
     pub files: Vec<Utf8PathBuf>,
-    /// The verdict on the predictions, if the campaign makes any.
+    /// The verdict on the predictions, if the campaign has any.
     pub gate: Option<Gate>,
-    /// What was found, in words: what was asked, and the answer.
+    /// The report's questions and answers.
     pub found: Vec<(String, String)>,
 }
 

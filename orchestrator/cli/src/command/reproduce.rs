@@ -3,6 +3,7 @@
 use super::{measure, report::formats};
 use crate::{
     args::{MeasureArgs, ReproduceArgs},
+    ci::{Check, CheckList, CheckResult},
     exit_status::ExitStatus,
     failure::Failure,
     output,
@@ -11,10 +12,14 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::Format;
 use cvc_core::units::counted;
-use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
+use cvc_paper::paper::{
+    self, CellCounts, ClaimCounts, ClaimOutcome, ClaimVerdict, JudgedTable, Measurements, Paper,
+    Reproduction,
+};
 use cvc_paper::rerun;
-use cvc_show::{Blocks, Section, Table};
+use cvc_show::{Blocks, Mark, Section, Table};
 use indexmap::IndexSet;
+use serde::Serialize;
 use std::path::PathBuf;
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
@@ -36,16 +41,19 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         .to
         .clone()
         .unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
-    // before anything runs or is printed
+    // fail before anything runs or is printed
     std::fs::create_dir_all(&to).map_err(|e| Failure::Other {
         status: ExitStatus::Store,
         message: format!("cannot create {to}: {e}"),
-        hint: Some("--to names a directory for the report".into()),
+        hint: Some("give a report directory with --to".into()),
     })?;
     let Some(rerun) = reruns(&folder, &paper, &only, &args.measure)? else {
         return Ok(ExitStatus::Interrupted);
     };
-    let judged = paper::judge(&paper, &only, &rerun.measurements);
+    let mut judged = paper::judge(&paper, &only, &rerun.measurements);
+    if only.is_empty() && !rerun.claims.is_empty() {
+        judged.claims = rerun.claims;
+    }
     let mut report = paper::report(&judged)?;
     report.sections.extend(rerun.sections);
     let wanted = if args.format.is_empty() {
@@ -55,7 +63,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     };
     let mut files = Vec::new();
     for format in &wanted {
-        // who asks for tables wants to \input these, and nothing else
+        // a user who requests single tables includes only these with \input
         let chosen = (*format == Format::Latex && !only.is_empty()).then(|| {
             let mut chosen = report.clone();
             chosen.sections.retain(|s| s.id == "tables");
@@ -70,6 +78,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let mut out = Blocks::default();
     summary(&mut out, &judged);
     found(&mut out, &judged);
+    claims(&mut out, &judged.claims);
     for text in &rerun.series {
         out.say(text);
     }
@@ -85,35 +94,152 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         };
         out.line(format!("{}{all}", shown(&to.join("csv"))));
     }
-    output::tell_blocks(&out);
+    if args.json {
+        output::print_json(&ReproduceOutput::new(&judged, &files))?;
+    } else {
+        output::emit_blocks(&out);
+    }
+    if args.ci.is_wanted() {
+        checks(&judged).write(&args.ci)?;
+    }
     Ok(status)
 }
 
-/// What runs say of a paper's tables.
+/// The output of `--json`.
+#[derive(Serialize)]
+struct ReproduceOutput<'r> {
+    schema: u32,
+    paper: &'r str,
+    title: &'r str,
+    cells: CellCounts,
+    tables: Vec<PrintedTable<'r>>,
+    misprints: Vec<PrintedMisprint<'r>>,
+    claim_counts: ClaimCounts,
+    claims: &'r [ClaimOutcome],
+    files: &'r [Utf8PathBuf],
+}
+
+/// Counts of a table's cells by outcome of the comparison.
+#[derive(Serialize)]
+struct PrintedTable<'r> {
+    table: &'r str,
+    page: Option<u32>,
+    caption: &'r str,
+    cells: CellCounts,
+}
+
+/// A probable misprint in a cell of the paper.
+#[derive(Serialize)]
+struct PrintedMisprint<'r> {
+    table: &'r str,
+    row: usize,
+    about: String,
+    column: &'r str,
+    printed: &'r str,
+    likely: &'r str,
+    recomputed: Option<f64>,
+    anomaly: &'r str,
+    confidence: &'static str,
+}
+
+impl<'r> ReproduceOutput<'r> {
+    fn new(judged: &'r Reproduction, files: &'r [Utf8PathBuf]) -> Self {
+        let table = |t: &'r JudgedTable| PrintedTable {
+            table: &t.definition.id,
+            page: t.definition.page,
+            caption: &t.definition.caption,
+            cells: t.counts,
+        };
+        let misprints = paper::misprints(judged).into_iter();
+        Self {
+            schema: 1,
+            paper: &judged.paper,
+            title: &judged.title,
+            cells: total(judged),
+            tables: judged.tables.iter().map(table).collect(),
+            misprints: misprints
+                .map(|m| PrintedMisprint {
+                    table: &m.table.id,
+                    row: m.row + 1,
+                    about: m.about,
+                    column: &m.column.id,
+                    printed: m.printed,
+                    likely: m.likely,
+                    recomputed: m.recomputed,
+                    anomaly: m.anomaly,
+                    confidence: m.confidence.word(),
+                })
+                .collect(),
+            claim_counts: ClaimCounts::of(&judged.claims),
+            claims: &judged.claims,
+            files,
+        }
+    }
+}
+
+/// Returns the counts summed over all tables.
+fn total(judged: &Reproduction) -> CellCounts {
+    let tables = judged.tables.iter();
+    tables.fold(CellCounts::default(), |sum, t| sum.plus(t.counts))
+}
+
+/// Returns each table as a check. A check fails if a reproduced cell differs from print and no misprint explains the difference.
+fn checks(judged: &Reproduction) -> CheckList {
+    let check = |table: &JudgedTable| {
+        let result = match (table.counts.checkable(), table.counts.differs) {
+            (0, _) => CheckResult::Skipped {
+                why: "no printed data determines its cells".into(),
+            },
+            (_, 0) => CheckResult::Passed,
+            _ => CheckResult::Failed {
+                message: table
+                    .probable_fault()
+                    .map_or_else(String::new, |fault| fault.to_string()),
+                detail: String::new(),
+            },
+        };
+        Check {
+            group: table.definition.title.clone(),
+            name: table.definition.caption.clone(),
+            time_s: None,
+            result,
+        }
+    };
+    CheckList {
+        title: format!("cvc reproduce {}", judged.paper),
+        checks: judged.tables.iter().map(check).collect(),
+    }
+}
+
+/// Results of new runs, for the tables of a paper.
 #[derive(Default)]
 struct Rerun {
     measurements: Measurements,
     sections: Vec<Section>,
     provenance: Provenance,
-    /// A line for each series that was measured.
+    /// The claims of the paper, checked against the runs.
+    claims: Vec<ClaimOutcome>,
+    /// One line for each measured series.
     series: Vec<String>,
 }
 
-/// Joins what was measured with the wanted tables; `None` if the measuring was interrupted.
+/// Joins measurements with the requested tables; `None` if measuring was interrupted.
 fn reruns(
     folder: &Utf8Path,
     paper: &Paper,
     only: &[&str],
     args: &MeasureArgs,
 ) -> Result<Option<Rerun>, Failure> {
-    let (definition, mut joined, from) = match measure::measured(folder, paper, args)? {
+    let (definition, mut joined, claims, from) = match measure::measured(folder, paper, only, args)?
+    {
         measure::Outcome::Nothing => return Ok(Some(Rerun::default())),
         measure::Outcome::Interrupted => return Ok(None),
         measure::Outcome::Joined {
             definition,
             joined,
+            claims,
             from,
-        } => (definition, joined, from),
+        } => (definition, joined, claims, from),
     };
     let is_wanted = |table: &str| only.is_empty() || only.contains(&table);
     joined.tables.retain(|t| is_wanted(&t.table));
@@ -123,13 +249,14 @@ fn reruns(
     } else {
         (
             rerun::sections(paper, &joined, definition.note.as_deref())?,
-            joined.series.iter().map(rerun::told).collect(),
+            joined.series.iter().map(rerun::describe_series).collect(),
         )
     };
     let by = from.iter().filter(|c| joined.is_measured_by(&c.name));
     Ok(Some(Rerun {
         measurements: joined.measurements(),
         sections,
+        claims,
         series,
         provenance: Provenance {
             programs: rerun::programs(paper, &definition, only),
@@ -139,7 +266,7 @@ fn reruns(
     }))
 }
 
-/// Names the written files, and how many tables a LaTeX file reads.
+/// Prints the names of the written files, and how many tables a LaTeX file includes.
 fn show_files(out: &mut Blocks, files: &[Utf8PathBuf], to: &Utf8PathBuf) {
     let is_table = |f: &&Utf8PathBuf| f.extension() == Some("tex") && f.parent() != Some(to);
     for file in files.iter().filter(|f| f.parent() == Some(to)) {
@@ -156,19 +283,20 @@ fn show_files(out: &mut Blocks, files: &[Utf8PathBuf], to: &Utf8PathBuf) {
     }
 }
 
-/// Which campaigns the measured cells come from.
+/// The campaigns that measured cells come from.
 #[derive(Default)]
 struct Provenance {
-    /// All that were read.
+    /// All campaigns that were read.
     from: Vec<measure::ReadCampaign>,
-    /// The directories of those with a cell, a difference or a series.
+    /// The directories of the campaigns that provide a cell, a difference or a series.
     by: Vec<Utf8PathBuf>,
-    /// The programs that the chosen tables are about.
+    /// The programs of the chosen tables.
     programs: IndexSet<String>,
 }
 
 impl Provenance {
-    /// Says who measured how many cells, or why none was measured, and what the command ends with. `is_asked`: the user wants measurements.
+    /// Reports how many cells each campaign provided, or why no cell was measured, and returns the exit code. `is_asked`: the user requested
+    /// measurements.
     fn show(
         &self,
         out: &mut Blocks,
@@ -189,7 +317,11 @@ impl Provenance {
             };
             out.line(format!("{count}measured by {}", shown(dir)));
         }
-        if !self.by.is_empty() {
+        let tested = judged.claims.iter().filter(|c| c.here.is_some()).count();
+        if tested > 0 {
+            out.line(format!("{} tested by runs", counted(tested, "claim")));
+        }
+        if !self.by.is_empty() || tested > 0 {
             return ExitStatus::Done;
         }
         let ran: Vec<&measure::ReadCampaign> = self
@@ -219,7 +351,7 @@ impl Provenance {
         }
     }
 
-    /// Why campaigns with runs have no cell of these tables.
+    /// Explains why no cell of these tables comes from campaigns that do have runs.
     fn why(&self, ran: &[&measure::ReadCampaign]) -> String {
         let list = |programs: &IndexSet<String>| {
             let names: Vec<&str> = programs.iter().map(String::as_str).collect();
@@ -232,12 +364,12 @@ impl Provenance {
         let has = has.join(", ");
         if self.programs.is_empty() {
             return format!(
-                "{has}, and {} says of none of these tables which runs it is about",
+                "{has}, and {} defines runs for none of these tables",
                 rerun::FILE
             );
         }
         let other = if ran.iter().any(|c| !c.programs.is_disjoint(&self.programs)) {
-            ", in other classes, mappings or MPI libraries, or without the records that they need"
+            ", in other classes, mappings or MPI libraries, or without the required records"
         } else {
             ""
         };
@@ -248,12 +380,12 @@ impl Provenance {
     }
 }
 
-/// The directories that are searched for papers, in this order.
+/// Returns the directories that are searched for papers, in order of precedence.
 fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     let mut dirs = Vec::new();
     if let Some(given) = &args.papers {
         if !given.is_dir() {
-            let hint = "--papers names a directory with a folder for each paper".to_owned();
+            let hint = "give a directory with a folder per paper with --papers".to_owned();
             return Err(Failure::Other {
                 status: ExitStatus::Usage,
                 message: format!("unknown directory {given}"),
@@ -272,7 +404,7 @@ fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     Ok(dirs)
 }
 
-/// The folder of a paper, given by its path or the paper's name.
+/// Returns the folder of a paper, given the folder's path or the paper's name.
 fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
     if paper.join("paper.toml").is_file() {
         return Ok(paper.to_owned());
@@ -282,13 +414,13 @@ fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
         status: ExitStatus::Usage,
         message: format!("unknown paper `{paper}`"),
         hint: Some(format!(
-            "built in: {}; for another one, give the folder that has its paper.toml",
+            "built in: {}; for others, give the folder with paper.toml",
             paper::known(dirs).join(", ")
         )),
     })
 }
 
-/// Identifiers of the requested tables.
+/// Returns the identifiers of the requested tables.
 fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failure> {
     let find = |id: &String| {
         paper
@@ -317,7 +449,7 @@ fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failur
 
 fn list_papers(dirs: &[PathBuf]) -> Result<Blocks, Failure> {
     let mut out = Blocks::default();
-    let mut rows = Table::plain(["paper", "tables", "errors known", "title"]).wrap(&["title"]);
+    let mut rows = Table::plain(["paper", "tables", "wrong or doubtful", "title"]).wrap(&["title"]);
     for name in paper::known(dirs) {
         let Some(folder) = paper::find(&name, dirs) else {
             continue;
@@ -336,7 +468,7 @@ fn list_papers(dirs: &[PathBuf]) -> Result<Blocks, Failure> {
 fn list_tables(out: &mut Blocks, paper: &Paper) {
     if paper.tables.is_empty() {
         out.line(format!(
-            "{} has no table here, but {} that are wrong or doubtful: cvc reproduce {}",
+            "{} has no tables here, but {} that are wrong or doubtful: cvc reproduce {}",
             paper.id,
             counted(paper.anomalies.len(), "place"),
             paper.id
@@ -356,44 +488,44 @@ fn list_tables(out: &mut Blocks, paper: &Paper) {
     out.table(rows);
 }
 
-/// A column of the overview: its heading, what it counts, and the meaning of the heading.
+/// A column of the overview: its heading, its count, and the meaning of the heading.
 struct Counted {
     heading: &'static str,
-    of: fn(&Counts) -> usize,
+    of: fn(&CellCounts) -> usize,
     meaning: &'static str,
 }
 
-/// The columns of the overview, behind the number of cells. A table of all of them fits a terminal of 80 columns.
+/// The columns of the overview after the number of cells. The table with all of them fits a terminal of 80 columns.
 const COUNTED: [Counted; 9] = [
     Counted {
-        heading: "equal",
+        heading: Mark::Equal.word(),
         of: |c| c.equal,
-        meaning: "recomputed from the paper's own inputs, to the printed digits",
+        meaning: Mark::Equal.meaning(),
     },
     Counted {
-        heading: "fitted",
+        heading: Mark::Inferred.word(),
         of: |c| c.inferred,
-        meaning: "equal, by a constant read from these very cells: no evidence",
+        meaning: Mark::Inferred.meaning(),
     },
     Counted {
-        heading: "within",
+        heading: Mark::Within.word(),
         of: |c| c.within,
-        meaning: "as near as rounded inputs or a stated tolerance allow",
+        meaning: Mark::Within.meaning(),
     },
     Counted {
-        heading: "differs",
+        heading: Mark::Differs.word(),
         of: |c| c.differs,
-        meaning: "recomputed, and another number",
+        meaning: Mark::Differs.meaning(),
     },
     Counted {
-        heading: "wrong",
+        heading: Mark::Wrong.word(),
         of: |c| c.wrong,
-        meaning: "a misprint",
+        meaning: Mark::Wrong.meaning(),
     },
     Counted {
-        heading: "given",
+        heading: Mark::Cannot.word(),
         of: |c| c.cannot,
-        meaning: "a measurement or an input: nothing else in print determines it",
+        meaning: Mark::Cannot.meaning(),
     },
     Counted {
         heading: "here",
@@ -403,30 +535,30 @@ const COUNTED: [Counted; 9] = [
     Counted {
         heading: "agree",
         of: |c| c.agree,
-        meaning: "of those, within their tolerance",
+        meaning: "of these, within tolerance",
     },
     Counted {
         heading: "explained",
         of: |c| c.explained,
-        meaning: "of those, different for a known reason",
+        meaning: "of these, different for a known reason",
     },
 ];
 
-/// The overview: how the cells of each table came out, without columns that have nothing, and what its headings mean.
+/// Prints the overview: the counts of each table's cells by outcome, without empty columns, and the meaning of the headings.
 fn summary(out: &mut Blocks, judged: &Reproduction) {
-    let total = judged
-        .tables
-        .iter()
-        .fold(Counts::default(), |sum, t| sum.plus(t.counts));
+    let total = total(judged);
     if total.judged == 0 {
         return;
     }
+    out.line(format!("{}:", total.checked()));
+    out.item(1, total.outcomes());
+    out.gap();
     let shown: Vec<&Counted> = COUNTED.iter().filter(|c| (c.of)(&total) > 0).collect();
     let header = ["table", "cells"]
         .into_iter()
         .chain(shown.iter().map(|c| c.heading));
     let mut rows = Table::plain(header);
-    let line = |name: &str, c: &Counts| {
+    let line = |name: &str, c: &CellCounts| {
         let counts = shown.iter().map(|column| (column.of)(c).to_string());
         [name.to_owned(), c.judged.to_string()]
             .into_iter()
@@ -446,15 +578,24 @@ fn summary(out: &mut Blocks, judged: &Reproduction) {
         let text = format!("{}: {}", column.heading, column.meaning);
         out.item(1, text);
     }
+    for t in &numbers {
+        if let Some(fault) = t.probable_fault() {
+            out.item(
+                1,
+                format!("table {}: {}", t.definition.id, fault.difference),
+            );
+            out.item(2, fault.because);
+        }
+    }
     if !texts.is_empty() {
         let names: Vec<&str> = texts.iter().map(|t| t.definition.id.as_str()).collect();
-        let text = format!("nothing to judge in: {}", names.join(", "));
+        let text = format!("no cells to judge in: {}", names.join(", "));
         out.item(1, text);
     }
     out.gap();
 }
 
-/// What is wrong in print: all misprints, and of a paper without tables the places that are wrong or doubtful.
+/// Lists the misprinted cells of all tables. For a paper without tables, lists the places in its text that are wrong or doubtful.
 fn found(out: &mut Blocks, judged: &Reproduction) {
     let misprints = paper::misprints(judged);
     if !misprints.is_empty() {
@@ -480,8 +621,8 @@ fn found(out: &mut Blocks, judged: &Reproduction) {
         out.gap();
     }
     if judged.tables.is_empty() {
-        let header = ["where", "what", "printed", "likely", "confidence"];
-        let mut rows = Table::plain(header).wrap(&["where", "what", "printed", "likely"]);
+        let header = ["where", "item", "printed", "likely", "confidence"];
+        let mut rows = Table::plain(header).wrap(&["where", "item", "printed", "likely"]);
         for a in &judged.anomalies {
             let texts = [&a.table, &a.cell, &a.printed, &a.likely].map(Clone::clone);
             rows.row(texts.into_iter().chain([a.confidence.word().to_owned()]));
@@ -495,4 +636,28 @@ fn found(out: &mut Blocks, judged: &Reproduction) {
         out.table(rows);
         out.gap();
     }
+}
+
+/// Prints the counts of the paper's claims by outcome, and lists the claims that do not hold.
+fn claims(out: &mut Blocks, claims: &[ClaimOutcome]) {
+    if claims.is_empty() {
+        return;
+    }
+    let counts = ClaimCounts::of(claims).describe();
+    out.line(format!("{}: {counts}", counted(claims.len(), "claim")));
+    let header = ["section", "claim", "verdict", "because"];
+    let mut rows = Table::plain(header).wrap(&header);
+    for claim in claims {
+        if claim.verdict != ClaimVerdict::Holds {
+            rows.row([
+                claim.section.clone(),
+                claim.says.clone(),
+                claim.verdict.describe().to_owned(),
+                claim.why(),
+            ]);
+        }
+    }
+    rows.fallback_width = Some(80);
+    out.table(rows);
+    out.gap();
 }

@@ -1,27 +1,27 @@
 //! `cvc run`
 
-use super::{plan::tell_without_effect, report};
+use super::{plan::tell_without_effect, report, run_checks};
 use crate::{
     args::RunArgs,
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
     machine::{machine, runtime},
-    output::{self, note, tell, tell_json},
+    output::{self, emit, emit_json, note},
     session_log,
     signals::{self, Pairs},
     text::{paragraph, shown},
 };
-use camino::Utf8PathBuf;
-use cvc_controller::observe::{Observer, Progress};
-use cvc_controller::runner::{Options, find_node_program};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_controller::observe::{Observer, SessionProgress};
+use cvc_controller::runner::{Options, Summary, find_node_program};
 use cvc_core::campaign::Block;
 use cvc_core::point::PlannedPoint;
 use cvc_core::stop::StopRequest;
 use cvc_core::units::counted;
 use cvc_engine::run::own_lines;
 use cvc_prediction::holdout::Gate;
-use cvc_session::{Audience, Ended, HoldOptions, Session, explanation::end_of};
+use cvc_session::{Audience, CampaignSession, HoldEnd, HoldOptions, explanation::end_of};
 use cvc_sites::error::OverBudget;
 use indexmap::{IndexMap, IndexSet};
 use jiff::civil::Date;
@@ -38,21 +38,23 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     run_collecting(args, None)
 }
 
-/// Runs that are skipped because something is not installed: how many, and why.
+/// Skipped runs whose software is not installed: their number, and the reason.
 pub type SkippedRuns = Arc<Mutex<Vec<(u64, String)>>>;
 
-/// The same; what is skipped is collected for a caller that tells it in its own words, instead of being told line by line.
+/// Runs a campaign like [`run()`], but collects skipped runs for the caller instead of printing a line for each.
 pub fn run_collecting(
     args: &RunArgs,
     skipped: Option<&SkippedRuns>,
 ) -> Result<ExitStatus, Failure> {
-    let mut session = Session::open(
+    let mut session = CampaignSession::open(
         &args.file,
         args.which.variant.as_deref(),
         &args.place.campaigns,
         &|what| note(what),
     )?;
     session.has_runs()?;
+    check_report_place(&report_place(&session, args))?;
+    args.ci.check_places()?;
     if !args.json {
         tell_without_effect(&session);
     }
@@ -60,35 +62,36 @@ pub fn run_collecting(
     let limit = args
         .time_limit
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    // an end that no clock reaches is none
+    // a limit beyond the clock's range is no limit
     let until = limit.and_then(|limit| Instant::now().checked_add(limit));
     let base = machine(&args.place).options()?;
     find_node_program(&session.spec, &session.plan, &base)?;
     session_log::begin(&session.dir);
     let name = session.plan.campaign.clone();
-    let heard = Heard::default();
+    let heard = FailureOutputs::default();
     let held = hold(&session, args, until, base, heard.clone(), skipped)
         .instrument(tracing::info_span!("campaign", name = %name));
-    let Ended { summary, waits } = runtime()?.block_on(held)?;
-    // nothing is at stake any more: a report can be written again
+    let HoldEnd { summary, waits } = runtime()?.block_on(held)?;
+    // all runs have ended and machines are released; a report can be written again
     signals::let_signals_end_it();
     tracing::info!(?summary, "session ended");
+    if args.ci.is_wanted() {
+        run_checks::checks(&session)?.write(&args.ci)?;
+    }
+    show_expected(&summary, args.json);
     let gate = if summary.succeeded + summary.failed > 0 {
         write_report(&session, args)?
     } else {
         None
     };
-    if !args.json && (summary.failed_alike || summary.failed > 0 && summary.succeeded == 0) {
+    let failed = summary.failed_unexpectedly();
+    if !args.json && (summary.failed_alike || failed > 0 && summary.succeeded == 0) {
         heard.show();
     }
     if summary.failed_alike && !summary.interrupted {
         if !args.json {
             let command = command_of(args);
-            let retry = if summary.failed > 0 {
-                " --retry-failed"
-            } else {
-                ""
-            };
+            let retry = if failed > 0 { " --retry-failed" } else { "" };
             note(format_args!(
                 "hint: fix the cause, then run `{command}{retry}` to continue; `{command} --keep-going` continues regardless"
             ));
@@ -101,7 +104,9 @@ pub fn run_collecting(
             return Ok(ExitStatus::Interrupted);
         }
     }
-    let gate_kept = gate.as_ref().is_none_or(|gate| show_gate(gate, args.json));
+    if let Some(gate) = &gate {
+        show_gate(gate, args.json);
+    }
     if summary.over_budget {
         if !args.json {
             note(format_args!(
@@ -112,41 +117,61 @@ pub fn run_collecting(
         }
         return Ok(ExitStatus::OverBudget);
     }
-    // The numbers of a campaign with failures are incomplete, so that is said first.
-    if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
+    // The numbers of a campaign with failures are incomplete, so that is reported first.
+    if failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
         return Ok(ExitStatus::RunsFailed);
     }
-    Ok(if gate_kept {
+    Ok(if gate.is_none_or(|gate| gate.is_kept()) {
         ExitStatus::Done
     } else {
         ExitStatus::BoundMissed
     })
 }
 
-/// Writes the report, and shows where it is. Returns the judgement of predictions, if the campaign has one.
-fn write_report(session: &Session, args: &RunArgs) -> Result<Option<Gate>, Failure> {
-    let to = args
-        .report
+/// Returns the directory of the report.
+fn report_place(session: &CampaignSession, args: &RunArgs) -> Utf8PathBuf {
+    args.report
         .clone()
-        .unwrap_or_else(|| Utf8PathBuf::from("reports").join(&session.plan.campaign));
+        .unwrap_or_else(|| Utf8PathBuf::from("reports").join(&session.plan.campaign))
+}
+
+/// Checks that the report directory is writable before hours of runs.
+fn check_report_place(to: &Utf8Path) -> Result<(), Failure> {
+    let absolute = cvc_core::paths::make_absolute(to.to_owned());
+    let existing = absolute.ancestors().find(|place| place.exists());
+    let existing = existing.unwrap_or(Utf8Path::new("/"));
+    let writable = match existing.is_dir() {
+        true => tempfile::tempfile_in(existing).map(drop),
+        false => Err(std::io::ErrorKind::NotADirectory.into()),
+    };
+    writable.map_err(|error| Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!("the report cannot be written to {to}: {existing}: {error}"),
+        hint: Some("choose your own directory with --report DIR; nothing was started".into()),
+    })
+}
+
+/// Writes the report and prints its path. Returns the verdict on the predictions, if the campaign has any.
+fn write_report(session: &CampaignSession, args: &RunArgs) -> Result<Option<Gate>, Failure> {
+    let to = report_place(session, args);
     let report::Written { files, gate, found } =
         report::write(&session.dir, &to, &session.spec.report.formats)?;
     if args.json {
-        tell_json(serde_json::json!({ "event": "report", "files": files }));
+        emit_json(serde_json::json!({ "event": "report", "files": files }));
     } else {
         show_found(&found);
         for file in files.iter().take(1) {
-            tell(format_args!("report: {}", shown(file)));
+            emit(format_args!("report: {}", shown(file)));
         }
     }
     Ok(gate)
 }
 
-/// Says how many runs are left, and from which day on they may start.
+/// Prints the number of remaining runs, and the day from which they may start.
 fn show_left(args: &RunArgs, left: u64, waits: Option<(Block, Date)>) {
     if args.json {
         if let Some((block, day)) = waits {
-            tell_json(
+            emit_json(
                 serde_json::json!({ "event": "waits", "of": block.of.many(), "number": block.number, "not_before": day }),
             );
         }
@@ -163,19 +188,37 @@ fn show_left(args: &RunArgs, left: u64, waits: Option<(Block, Date)>) {
     ));
 }
 
-/// Shows how predictions did; returns whether they kept the bounds.
-fn show_gate(gate: &Gate, json: bool) -> bool {
+/// Prints whether the predictions were within their bounds.
+fn show_gate(gate: &Gate, json: bool) {
     if !json {
         return report::show_gate(gate);
     }
     let missed = gate.misses();
-    tell_json(
+    emit_json(
         serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }),
     );
-    missed.is_empty()
 }
 
-/// The command that goes on with the campaign.
+/// Prints how many runs failed as expected, and how many succeeded unexpectedly.
+fn show_expected(summary: &Summary, is_json: bool) {
+    if is_json {
+        return;
+    }
+    if summary.failed_as_expected > 0 {
+        emit(format_args!(
+            "{} failed as expected ([[expect_failure]])",
+            counted(summary.failed_as_expected, "run")
+        ));
+    }
+    if summary.succeeded_unexpectedly > 0 {
+        note(format_args!(
+            "warning: {} succeeded although [[expect_failure]] expects failure; `cvc status` lists the points",
+            counted(summary.succeeded_unexpectedly, "run")
+        ));
+    }
+}
+
+/// Returns the command line that continues the campaign.
 fn command_of(args: &RunArgs) -> String {
     let variant = args
         .which
@@ -186,49 +229,49 @@ fn command_of(args: &RunArgs) -> String {
     format!("cvc run {}{variant}", args.file)
 }
 
-/// Most answers that are shown; the report has all.
+/// Maximum number of answers shown; the report has all.
 const SHOWN_ANSWERS: usize = 20;
 
-/// Shows what the report found, a paragraph for each question.
+/// Prints the report's answers, a paragraph for each question.
 fn show_found(found: &[(String, String)]) {
     if found.is_empty() {
         return;
     }
-    tell("\nwhat was found:");
+    emit("\nresults:");
     for (what, answer) in found.iter().take(SHOWN_ANSWERS) {
-        tell(paragraph("  ", &format!("{what}: {answer}")));
+        emit(paragraph("  ", &format!("{what}: {answer}")));
     }
     match found.len().saturating_sub(SHOWN_ANSWERS) {
         0 => {}
-        more => tell(format_args!("  and {more} more in the report")),
+        more => emit(format_args!("  and {more} more in the report")),
     }
-    tell("");
+    emit("");
 }
 
-/// The outputs of runs that failed, as far as the end of the command shows them.
+/// Output files of failed runs, printed when the command ends.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Failures>>);
+struct FailureOutputs(Arc<Mutex<Failures>>);
 
 #[derive(Default)]
 struct Failures {
-    /// Of one run of each site that begins no more.
+    /// For each site that starts no more runs because several failed alike: the output file of one of these runs.
     alike: IndexMap<String, Utf8PathBuf>,
-    /// Of the last run that failed for good.
+    /// Output file of the last run that failed and is not retried.
     last: Option<Utf8PathBuf>,
 }
 
-impl Heard {
-    fn take_in(&self, progress: &Progress) {
+impl FailureOutputs {
+    fn apply(&self, progress: &SessionProgress) {
         let mut failures = self.0.lock();
         match progress {
-            Progress::FailedAlike {
+            SessionProgress::FailedAlike {
                 site,
                 output: Some(output),
                 ..
             } => {
                 failures.alike.insert(site.clone(), output.clone());
             }
-            Progress::RunFinished {
+            SessionProgress::RunFinished {
                 retry: false,
                 output: Some(output),
                 ..
@@ -237,7 +280,7 @@ impl Heard {
         }
     }
 
-    /// Shows the output of one run of each site that stopped, or else of the last one that failed.
+    /// Prints the output of a failed run: one for each site that starts no more runs, or the last one if there is no such site.
     fn show(&self) {
         let failures = self.0.lock();
         let files: Vec<&Utf8PathBuf> = if failures.alike.is_empty() {
@@ -251,7 +294,7 @@ impl Heard {
                 "\nthe output of one of the failed runs, {}:",
                 shown(file)
             ));
-            // ranks say the same, one after another
+            // ranks may print the same lines
             let lines: IndexSet<&str> = own_lines(&text).into_iter().collect();
             for line in excerpt(&lines.into_iter().collect::<Vec<_>>()) {
                 note(format_args!("  | {line}"));
@@ -261,12 +304,12 @@ impl Heard {
     }
 }
 
-/// Most lines of a failed run's output that are shown.
+/// Maximum number of lines of a failed run's output that are shown.
 const SHOWN_LINES: usize = 14;
-/// Most characters of one of these lines.
+/// Maximum number of characters of one of these lines.
 const SHOWN_CHARS: usize = 300;
 
-/// The first and the last of these lines, each cut if it is very long.
+/// Returns the first and the last of these lines if there are too many, each cut to [`SHOWN_CHARS`].
 fn excerpt(lines: &[&str]) -> Vec<String> {
     let cut = |line: &&str| match line.char_indices().nth(SHOWN_CHARS) {
         Some((at, _)) => format!("{}…", &line[..at]),
@@ -285,34 +328,34 @@ fn excerpt(lines: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// An observer that remembers the outputs of runs that failed.
-struct Hearing {
+/// Observer that records the output files of failed runs.
+struct FailureObserver {
     shown: Box<dyn Observer>,
-    heard: Heard,
+    heard: FailureOutputs,
 }
 
-impl Observer for Hearing {
-    fn on(&mut self, progress: &Progress) {
-        self.heard.take_in(progress);
+impl Observer for FailureObserver {
+    fn on(&mut self, progress: &SessionProgress) {
+        self.heard.apply(progress);
         self.shown.on(progress);
     }
 }
 
-/// The user, who sees what a session does.
+/// Observer that shows the events of a session to the user.
 struct User {
     json: bool,
-    heard: Heard,
+    heard: FailureOutputs,
     skipped: Option<SkippedRuns>,
 }
 
 impl User {
     fn observer(&self, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
-        let shown = Box::new(Hearing {
+        let shown = Box::new(FailureObserver {
             shown: display::observer(self.json, varying, expected_s),
             heard: self.heard.clone(),
         });
         match &self.skipped {
-            Some(skipped) => Box::new(Collecting {
+            Some(skipped) => Box::new(SkippedRunObserver {
                 shown,
                 skipped: Arc::clone(skipped),
             }),
@@ -321,15 +364,15 @@ impl User {
     }
 }
 
-/// Shows everything but what is skipped, which it collects.
-struct Collecting {
+/// Observer that collects skipped runs and shows all other events.
+struct SkippedRunObserver {
     shown: Box<dyn Observer>,
     skipped: SkippedRuns,
 }
 
-impl Observer for Collecting {
-    fn on(&mut self, progress: &Progress) {
-        if let Progress::Skipped { reason, runs, .. } = progress {
+impl Observer for SkippedRunObserver {
+    fn on(&mut self, progress: &SessionProgress) {
+        if let SessionProgress::Skipped { reason, runs, .. } = progress {
             tracing::info!(runs, reason, "skipped");
             self.skipped.lock().push((*runs, reason.clone()));
         } else {
@@ -362,15 +405,15 @@ impl Audience for User {
     }
 }
 
-/// Runs what remains, and heeds signals and the end of the time meanwhile.
+/// Runs the rest of the campaign, and handles signals and the time limit.
 async fn hold(
-    session: &Session,
+    session: &CampaignSession,
     args: &RunArgs,
     until: Option<Instant>,
     base: Options,
-    heard: Heard,
+    heard: FailureOutputs,
     skipped: Option<&SkippedRuns>,
-) -> Result<Ended, Failure> {
+) -> Result<HoldEnd, Failure> {
     let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
     tokio::spawn(end_in_time(stop_request.clone(), until, args.json));
     tokio::spawn(listen(stop_request, args.json));
@@ -389,7 +432,7 @@ async fn hold(
     Ok(session.hold(options, base, &user, stop_signal).await?)
 }
 
-/// Whether this program was started to survive its terminal, as by `nohup`.
+/// Returns whether SIGHUP is ignored, as when cvc was started by `nohup` to outlive its terminal.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status
@@ -399,7 +442,7 @@ fn hangup_is_ignored() -> bool {
     mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
 }
 
-/// Asks for the end of the session when its time is over: what is under way is finished, as after Ctrl-C.
+/// Requests the end of the session when its time limit is reached: runs in progress are finished, as after Ctrl-C.
 async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Instant>, json: bool) {
     let Some(until) = until else { return };
     tokio::time::sleep_until(until).await;
@@ -410,12 +453,13 @@ async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Ins
     });
     if asked && !json {
         note(
-            "the time of this session is over: what is under way is finished, and nothing more is begun",
+            "the time of this session is over: current runs are finished, and no more are started",
         );
     }
 }
 
-/// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once. Two of one kind in a moment are one.
+/// Handles SIGINT, SIGTERM and SIGHUP. The first signal requests to finish the runs in progress, the second to stop at once. Two signals of one kind
+/// within a moment count as one.
 async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (
         signal(SignalKind::interrupt()),
@@ -441,11 +485,11 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
             _ = interrupt.recv() => SignalKind::interrupt(),
             _ = terminate.recv() => SignalKind::terminate(),
             _ = hung_up => {
-                // shell and kernel may both send it, so a second one is not a request to stop at once
+                // shell and kernel may both send SIGHUP, so a second one is not a request to stop at once
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
-                output::speak_to_nobody();
+                output::discard_terminal_output();
                 SignalKind::hangup()
             }
         };
@@ -456,12 +500,12 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
             StopRequest::GoOn | StopRequest::TimeOver => StopRequest::Finish,
             StopRequest::Finish | StopRequest::StopNow => StopRequest::StopNow,
         };
-        // once the campaign has ended nobody waits for the stop request
+        // after the campaign's end the stop request has no receiver
         let _ = stop_request.send(next);
-        // writing to a terminal that is gone fails
+        // writing to a closed terminal would fail
         if !is_gone {
             let mut observer = display::observer(json, Varying::default(), 0.0);
-            observer.on(&Progress::Stopping {
+            observer.on(&SessionProgress::Stopping {
                 now: next == StopRequest::StopNow,
             });
         }

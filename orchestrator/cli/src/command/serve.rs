@@ -1,6 +1,6 @@
 //! `cvc serve`
 
-use crate::{args::ServeArgs, exit_status::ExitStatus, failure::Failure, output::tell};
+use crate::{args::ServeArgs, exit_status::ExitStatus, failure::Failure, output::emit};
 use camino::Utf8PathBuf;
 use cvc_serve::{Served, Server};
 use cvc_session::campaigns::campaign_dir;
@@ -22,11 +22,11 @@ pub fn serve(args: &ServeArgs) -> Result<ExitStatus, Failure> {
             Failure::Other {
                 status: ExitStatus::Host,
                 message: error.to_string(),
-                hint: Some("leave --port out: any port that is free will do".into()),
+                hint: Some("leave --port out to use any free port".into()),
             }
         })?;
-    tell(server.address());
-    // Ctrl-C ends it as it ends any program: nothing is at stake
+    emit(server.address());
+    // Ctrl-C ends the process: there is nothing to clean up
     server.run(|| false);
     Ok(ExitStatus::Done)
 }

@@ -1,4 +1,4 @@
-//! The sides that a command line names: campaigns, sites of campaigns, saved baselines.
+//! The sides of a comparison that a command line names: campaigns, sites of campaigns, saved baselines.
 
 use super::records::warn_of_index;
 use crate::{
@@ -20,10 +20,10 @@ use std::{
     rc::Rc,
 };
 
-/// Where baselines are kept, beside the directory of campaigns.
+/// Name of the directory with baselines, next to the directory with campaigns.
 const BASELINES: &str = "baselines";
 
-/// A side, with the index that it is read from.
+/// A side of a comparison, with the index that it is read from.
 #[derive(Clone)]
 pub(super) struct OpenSide {
     pub side: Side,
@@ -32,7 +32,7 @@ pub(super) struct OpenSide {
 }
 
 impl OpenSide {
-    /// When the last line of its journal was written, UTC.
+    /// Returns the time of the last line in the side's journal, UTC.
     pub(super) fn date(&self) -> Option<String> {
         self.index
             .meta()
@@ -41,12 +41,23 @@ impl OpenSide {
     }
 }
 
-/// Opens the sides that are named.
+/// Opens the sides that the command line names.
 pub(super) fn open(
     names: &[String],
     which: &Which,
     place: &Where,
 ) -> Result<Vec<OpenSide>, Failure> {
+    let earlier = |(i, name)| names[..i].contains(name).then_some(name);
+    if let Some(twice) = names.iter().enumerate().find_map(earlier) {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("{twice} is given twice and cannot differ from itself"),
+            hint: Some(
+                "give another campaign or baseline; `cvc aa-test` compares repeats of one campaign"
+                    .into(),
+            ),
+        });
+    }
     let baselines = place
         .campaigns
         .parent()
@@ -59,17 +70,17 @@ pub(super) fn open(
         .collect()
 }
 
-/// The sites of a campaign as sides.
+/// Returns the sites of a campaign as sides.
 ///
 /// # Errors
-/// When it has results of one site only.
+/// The campaign has results of one site only.
 pub(super) fn sites_of(alone: &OpenSide) -> Result<Vec<OpenSide>, Failure> {
     let sites = alone.side.sites();
     if sites.len() < 2 {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!("{} has results of one site only", alone.side.name()),
-            hint: Some("name a second campaign, or a baseline that was saved with --save".into()),
+            hint: Some("give a second campaign, or a baseline saved with --save".into()),
         });
     }
     Ok(sites
@@ -114,12 +125,12 @@ fn one(
         (Err(error), _) => return Err(error.into()),
     };
     let campaign = dir.root().file_name().unwrap_or(name);
-    // two sites of a campaign are of one index
+    // two sites of the same campaign share its index
     let whole = match read.entry(dir.root().to_owned()) {
         Entry::Occupied(whole) => whole.into_mut(),
         Entry::Vacant(place) => {
-            // only reads: the campaign may be running
-            let index = Index::apart(dir.root())?;
+            // the index is temporary, because the campaign may be running
+            let index = Index::in_temporary_file(dir.root())?;
             warn_of_index(dir.root(), &index)?;
             place.insert(opened(Side::of_campaign(campaign, &index)?, index))
         }
@@ -155,7 +166,7 @@ fn read_baseline(name: &str, baselines: &Utf8Path) -> Result<Index, Failure> {
     Ok(Index::open_file(file)?)
 }
 
-/// The baselines that are saved, by name.
+/// Returns the names of the saved baselines.
 fn saved(baselines: &Utf8Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(baselines)
         .into_iter()
@@ -170,13 +181,13 @@ fn saved(baselines: &Utf8Path) -> Vec<String> {
     names
 }
 
-/// Saves the results of a side under a name. An existing baseline is replaced.
+/// Saves the results of a side as a baseline with this name, and replaces an existing one.
 pub(super) fn save(side: &OpenSide, name: &str) -> Result<Utf8PathBuf, Failure> {
     if !is_id(name) {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("`{name}` cannot be the name of a baseline"),
-            hint: Some("1 to 64 letters, digits, `-` or `_`".into()),
+            message: format!("invalid baseline name `{name}`"),
+            hint: Some("use 1 to 64 letters, digits, `-` or `_`".into()),
         });
     }
     let from = side.index.path();

@@ -1,11 +1,11 @@
-//! The expected space of checkpoints, as `cvc plan` shows it and `cvc run` checks it.
+//! The expected space for checkpoints, which `cvc plan` prints and `cvc run` checks.
 
 use cvc_core::units::counted;
 use cvc_prediction::space::{CheckpointSpace, SpaceBasis};
 use cvc_show::Blocks;
 use std::collections::BTreeMap;
 
-/// Shows what the space of checkpoints is based on.
+/// Prints what the expected space for checkpoints is based on.
 pub fn show_basis<'a>(out: &mut Blocks, spaces: impl Iterator<Item = &'a CheckpointSpace>) {
     let mut counts: BTreeMap<SpaceBasis, usize> = BTreeMap::new();
     let mut without_data = 0;
@@ -24,6 +24,8 @@ pub fn show_basis<'a>(out: &mut Blocks, spaces: impl Iterator<Item = &'a Checkpo
                 SpaceBasis::OwnRuns => "from their own runs",
                 SpaceBasis::Campaign => "predicted from this campaign's other points",
                 SpaceBasis::Table => "predicted from runs of the NAS benchmarks under DMTCP 4.2",
+                SpaceBasis::Declared if count == 1 => "declared by its descriptor",
+                SpaceBasis::Declared => "declared by their descriptors",
             };
             format!("{} {from}", counted(count, "point"))
         })
@@ -34,7 +36,7 @@ pub fn show_basis<'a>(out: &mut Blocks, spaces: impl Iterator<Item = &'a Checkpo
     ));
     if without_data > 0 {
         let line = format!(
-            "(the descriptors of {}, marked ≥, do not say how many data they hold: a first run tells)",
+            "(the descriptors of {}, marked ≥, do not give their data size: a first run shows it)",
             counted(without_data, "point")
         );
         out.say(line);

@@ -6,14 +6,14 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
-    output::{self, note, tell_json},
+    output::{self, emit_json, note},
 };
 use cvc_cloud::cost::{self, DiskSize, PriceBook};
 use cvc_cloud::provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind};
-use cvc_cloud::{Found, Known, Removed, Sweep, SweepFindings};
+use cvc_cloud::{CampaignFleets, FoundResource, Removed, Sweep, SweepFindings};
 use cvc_core::units::{counted, dollars};
 use cvc_journal::lease::owner;
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, or_dash};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
             hint: Some("build it with the feature `ec2`".into()),
         });
     };
-    let known = Known::read(&args.place.campaigns)?;
+    let known = CampaignFleets::read(&args.place.campaigns)?;
     for problem in &known.unreadable {
         note(format_args!("warning: {problem}"));
     }
@@ -43,7 +43,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
         campaigns: (!args.in_use).then(|| args.place.campaigns.clone()),
     };
     let quiet = args.json;
-    let tell = move |what: String| {
+    let report = move |what: String| {
         if !quiet {
             note(what);
         }
@@ -51,7 +51,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     let book = PriceBook::open(&cost::cache_file());
     let now = Timestamp::now();
     let (findings, removed) = runtime()?.block_on(async {
-        let mut findings = search.search_regions(clouds.as_ref(), &tell).await?;
+        let mut findings = search.search_regions(clouds.as_ref(), &report).await?;
         if !args.json {
             show(&findings, &search, &book, now)?;
         }
@@ -66,7 +66,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
             }
         } else {
             search
-                .remove(clouds.as_ref(), &mut findings.found, &tell)
+                .remove(clouds.as_ref(), &mut findings.found, &report)
                 .await?
         };
         Ok::<_, Failure>((findings, removed))
@@ -81,7 +81,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     show_refused(&refused);
     show_other_owners(&findings, args.json);
     if args.dry_run {
-        // it has only shown something
+        // a dry run only shows something, so output errors count
         output::check()?;
     }
     Ok(if left.is_empty() && refused.is_empty() {
@@ -101,12 +101,13 @@ fn print_json(
     for found in &findings.found {
         let why = left.iter().find(|(r, _)| *r == found.resource);
         let why = why.map(|(_, why)| why);
-        let spent = Spent::of(book, &found.resource, now);
+        let spent = ResourceCost::of(book, &found.resource, now);
         all.push(serde_json::json!({
             "resource": found.resource, "left_alone": found.left_alone, "left": why, "usd": spent.usd, "usd_at_most": spent.at_most
         }));
     }
-    tell_json(serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
+    let document = output::versioned(serde_json::json!({ "resources": all }));
+    emit_json(serde_json::to_string_pretty(&document).map_err(std::io::Error::from)?);
     Ok(())
 }
 
@@ -121,13 +122,13 @@ fn show_removed(findings: &SweepFindings, left: &[(Resource, String)]) {
             resource.kind, resource.id, resource.region
         ));
     }
-    output::tell_blocks(&out);
+    output::emit_blocks(&out);
 }
 
 fn show_refused(refused: &[&ProviderError]) {
     for error in refused {
         note(format_args!(
-            "error: {error}; cvc does not know what is left there"
+            "error: {error}; remaining resources there are unknown"
         ));
     }
     let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
@@ -146,30 +147,30 @@ fn show_other_owners(findings: &SweepFindings, json: bool) {
         counted(findings.others.values().sum::<usize>(), "resource"),
         names.join(", ")
     );
-    // programs read JSON and nothing else
+    // with --json, nothing else is printed
     if json {
         note(line);
     } else {
-        output::tell(line);
+        output::emit(line);
     }
 }
 
-/// The hint for a refused call. The hints of `cvc run` do not apply here.
+/// Returns a hint for a refused call to the provider. The hints of `cvc run` do not apply here.
 fn hint(error: &ProviderError) -> Option<String> {
     match error.kind {
         ErrorKind::Denied => {
-            Some("docs/ec2-permissions.md lists the permissions that cvc needs; --region searches only the regions that you name".into())
+            Some("docs/ec2-permissions.md lists the permissions that cvc needs; --region limits the search to given regions".into())
         }
         ErrorKind::Credentials => {
             Some("give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or --profile".into())
         }
-        ErrorKind::Transient | ErrorKind::Unreachable => Some("`cvc sweep` again later".into()),
+        ErrorKind::Transient | ErrorKind::Unreachable => Some("run `cvc sweep` again later".into()),
         ErrorKind::Account => error.hint(),
         _ => None,
     }
 }
 
-/// The regions to search: the requested ones, or those of the user's configuration and of earlier campaigns.
+/// Returns the regions to search: the requested ones, otherwise those of the user's configuration and of earlier campaigns.
 fn accounts(args: &SweepArgs, known: Vec<Account>) -> Vec<Account> {
     let of = |region: Option<&String>| Account {
         region: region.cloned(),
@@ -193,14 +194,14 @@ fn accounts(args: &SweepArgs, known: Vec<Account>) -> Vec<Account> {
 
 /// The cost of a resource until now.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Spent {
+struct ResourceCost {
     /// US dollars; `None` if unknown.
     usd: Option<f64>,
-    /// Whether this is an upper bound.
+    /// Whether the cost is an upper bound.
     at_most: bool,
 }
 
-impl Spent {
+impl ResourceCost {
     fn of(book: &PriceBook, resource: &Resource, now: Timestamp) -> Self {
         let region = resource.region.as_str();
         let price = match (
@@ -213,7 +214,7 @@ impl Spent {
                 book.spot(region, kind, &[], None).ok()
             }
             (ResourceKind::Instance, Some(kind), ..) => book.on_demand(region, kind).ok(),
-            // provisioned operations per second cost extra for these types, and their number is not queried
+            // these types charge extra for provisioned operations per second, whose number is not queried
             (ResourceKind::Volume, _, _, Some(kind)) if kind.starts_with("io") => None,
             (ResourceKind::Volume, _, Some(gib), Some(kind)) => book
                 .disk(
@@ -227,7 +228,7 @@ impl Spent {
                 )
                 .ok(),
             (ResourceKind::Instance | ResourceKind::Volume, ..) => None,
-            // requests, groups and keys cost nothing
+            // requests, groups and keys are free
             _ => {
                 return Self {
                     usd: Some(0.0),
@@ -246,7 +247,7 @@ impl Spent {
             now.duration_since(since)
                 .as_secs_f64()
                 .max(if is_instance { 60.0 } else { 0.0 });
-        // the time since an instance was stopped is unknown; the spot price is the highest of the region's zones
+        // it is unknown how long an instance has been stopped; and the spot price is the highest of the region's zones
         let at_most =
             price.at_most || is_instance && (resource.spot || resource.state != "running");
         Self {
@@ -256,8 +257,8 @@ impl Spent {
     }
 }
 
-/// US dollars for people.
-fn shown(spent: Spent) -> String {
+/// Formats US dollars for people.
+fn shown(spent: ResourceCost) -> String {
     match spent.usd {
         None => "?".to_owned(),
         Some(usd) if spent.at_most && usd > 0.0 => format!("at most {}", dollars(usd)),
@@ -265,11 +266,11 @@ fn shown(spent: Spent) -> String {
     }
 }
 
-/// The total cost.
-fn total(all: &[Spent]) -> String {
+/// Returns the total cost.
+fn total(all: &[ResourceCost]) -> String {
     let usd: f64 = all.iter().filter_map(|s| s.usd).sum();
     let unknown = all.iter().filter(|s| s.usd.is_none()).count();
-    let known = shown(Spent {
+    let known = shown(ResourceCost {
         usd: Some(usd),
         at_most: all.iter().any(|s| s.at_most),
     });
@@ -294,24 +295,24 @@ fn show(
         .map_or_else(|| "all owners".to_owned(), Clone::clone);
     if found.is_empty() {
         if findings.refused.is_empty() {
-            output::tell(format_args!("nothing of {whose} is left"));
+            output::emit(format_args!("nothing of {whose} is left"));
         } else {
-            output::tell(format_args!(
-                "nothing of {whose} was found where the cloud answered"
+            output::emit(format_args!(
+                "nothing of {whose} was found in the regions that answered"
             ));
         }
         return Ok(());
     }
     let mut rows = Table::plain([
-        "what", "id", "region", "of", "site", "state", "age", "cost", "note",
+        "item", "id", "region", "of", "site", "state", "age", "cost", "note",
     ])
     .wrap(&["note"]);
-    let spent: Vec<Spent> = found
+    let spent: Vec<ResourceCost> = found
         .iter()
-        .map(|f| Spent::of(book, &f.resource, now))
+        .map(|f| ResourceCost::of(book, &f.resource, now))
         .collect();
     for (
-        Found {
+        FoundResource {
             resource,
             left_alone,
             ..
@@ -335,13 +336,12 @@ fn show(
             (None, Some(gib)) => format!("{kind} {gib} GiB"),
             (None, None) => kind.to_string(),
         };
-        let age = resource.since.map_or_else(
-            || "-".to_owned(),
-            |s| duration(now.duration_since(s).as_secs_f64().max(0.0)),
-        );
+        let age = or_dash(resource.since, |s| {
+            duration(now.duration_since(s).as_secs_f64().max(0.0))
+        });
         let note = left_alone
             .as_ref()
-            .map(|why| format!("left alone: {why}"))
+            .map(|why| format!("not removed: {why}"))
             .unwrap_or_default();
         rows.row([
             what.as_str(),
@@ -360,6 +360,6 @@ fn show(
         "cost so far: {} (instances and GiB of volumes)",
         total(&spent)
     ));
-    output::tell_blocks(&out);
+    output::emit_blocks(&out);
     Ok(())
 }

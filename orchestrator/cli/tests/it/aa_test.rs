@@ -1,4 +1,4 @@
-//! `cvc aa-test CAMPAIGN`: repeats and sites that are equal, compared.
+//! Tests of `cvc aa-test CAMPAIGN`: compares equal repeats and equal sites.
 
 use crate::common::campaign;
 use cvc_testkit::{Tool, require};

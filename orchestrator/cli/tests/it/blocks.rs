@@ -1,11 +1,11 @@
-//! Repeats that are divided among days or fleets.
+//! Tests of repeats that are divided among days or fleets.
 
 use crate::common::scripted;
 use cvc_core::store::line_file::with_sum;
 use cvc_testkit::{Campaign, Tool, require};
 use std::fs;
 
-/// Turns every date of the journal back by a day, as if its runs had ended yesterday.
+/// Sets every date in the journal back by a day, as if the runs had ended yesterday.
 fn a_day_passes(c: &Campaign) {
     let journal = c.root().join("journal.jsonl");
     let text = fs::read_to_string(&journal).expect("a journal");
@@ -47,11 +47,11 @@ fn repeats_of_another_day_wait_for_it_and_reports_tell_what_intervals_have() {
     );
     assert_eq!(c.run_names().len(), 3, "one warm-up and two counted runs");
     assert!(
-        report(&c).contains("the runs of one of the days only"),
+        report(&c).contains("only one of the days has run"),
         "{}",
         report(&c)
     );
-    // not on the same day, however often it is asked
+    // no run starts on the same day, even after several commands
     let told = c.run().expect(0).stderr;
     assert!(told.contains("(UTC) on with day 2"), "{told}");
     assert_eq!(c.run_names().len(), 3);
@@ -64,7 +64,7 @@ fn repeats_of_another_day_wait_for_it_and_reports_tell_what_intervals_have() {
     c.assert_whole(6);
     let report = report(&c);
     assert!(
-        report.contains("intervals have what differs between 2 days"),
+        report.contains("intervals include the variation between 2 days"),
         "{report}"
     );
 }
@@ -80,7 +80,7 @@ fn days_and_fleets_that_cannot_be_are_refused_with_a_hint() {
         ("repeats = 4\ndays = 1", "`days` is 1", "from 2 to 1000"),
         (
             "repeats = 4\ndays = 2\nfleets = 2",
-            "`fleets` beside `days`",
+            "both `fleets` and `days`",
             "remove one",
         ),
         (
@@ -90,8 +90,8 @@ fn days_and_fleets_that_cannot_be_are_refused_with_a_hint() {
         ),
         (
             "repeats = { max = 8, until = \"5 %\" }\ndays = 2",
-            "`days` beside repeats that end",
-            "give a number of repeats",
+            "`days` with adaptive repeats",
+            "give a fixed number of repeats",
         ),
     ];
     for (settings, message, hint) in wrong {

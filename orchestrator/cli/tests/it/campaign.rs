@@ -1,10 +1,10 @@
-//! Whole campaigns through the program: what a user types, what is left afterwards.
+//! Tests of whole campaigns: what a user types, and the files that are left.
 
 use crate::common::{SITE, campaign, scripted, waiting};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, process::Command, time::Duration};
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for an event, long enough for a machine that is busy with other work.
 const LIMIT: Duration = Duration::from_secs(90);
 
 const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]\naggregators = [1, 2]\n\
@@ -13,7 +13,7 @@ const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping
 #[test]
 fn kernels_are_compiled_only_for_libraries_that_points_left_use() {
     require!(Tool::Mpich, Tool::OpenMpi);
-    // the site has both libraries, and only the points with one of them run a kernel
+    // the site has both libraries, but only the points of one of them run a kernel
     let mut c = campaign(
         "wanted",
         &format!(
@@ -31,12 +31,12 @@ fn kernels_are_compiled_only_for_libraries_that_points_left_use() {
             && !said.contains("kernels for openmpi"),
         "{said}"
     );
-    // nothing is left: nothing is compiled, though the cache is empty
+    // no run is left, so that nothing is compiled although the cache is empty
     fs::remove_dir_all(cache.join("cvc/kernels")).expect("the kernels were there");
     let said = c.run().expect(0).stderr;
     assert!(!said.contains("compiling"), "{said}");
     assert!(!cache.join("cvc/kernels").exists());
-    // a run that is to be repeated needs them again
+    // a run that is repeated needs the kernels again
     fs::remove_dir_all(c.run_dir(&c.run_names().pop_first().expect("a run"))).expect("removes");
     let said = c.run().expect(0).stderr;
     assert!(
@@ -82,7 +82,7 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
         assert!(value("wall_s").is_some_and(|s| s > 0.0), "{run}");
     }
 
-    // nothing private of the caller's is in any file
+    // no file contains private data of the user
     let grep = Command::new("grep")
         .args(["-rl", "sekret123"])
         .arg(c.dir())
@@ -99,7 +99,7 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     );
     c.assert_whole(4);
 
-    // a larger campaign does only what is new
+    // an extended campaign only does the new runs
     c.rewrite(&format!(
         "{SITE}{}",
         KERNEL.replace("repeats = 1", "repeats = 2")
@@ -108,7 +108,7 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     c.assert_whole(8);
     assert_eq!(c.events("run-intended").len(), 8);
 
-    // any run can be repeated by hand, from another directory
+    // each run can be repeated by its script, from another directory
     for run in c.run_names().into_iter().take(1) {
         let script = c.run_dir(&run).join("launch.sh");
         let finished = Command::new("timeout")
@@ -145,7 +145,7 @@ fn runs_speak_the_language_of_the_campaign_whatever_that_of_its_user() {
         "{}",
         said(&c, run)
     );
-    // another language is another point, which has no result yet
+    // another locale gives another point, which has no result yet
     c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nlocale = \"C\"\n"));
     c.run().expect(0);
     let run = c
@@ -194,7 +194,7 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
         finished.stdout
     );
 
-    // what can run runs
+    // points that can run are run
     let finished = c.run().expect(0);
     assert!(
         finished.stderr.contains("skipped, 2 runs")
@@ -203,7 +203,7 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
         finished.stderr
     );
     c.assert_whole(2);
-    // and status counts as the run does
+    // `cvc status` counts as `cvc run` does
     let counts = "2 runs succeeded, 0 failed, 2 skipped, 0 left";
     assert!(finished.stderr.contains(counts), "{}", finished.stderr);
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
@@ -274,7 +274,7 @@ fn a_newer_or_damaged_journal_is_refused_and_named() {
             finished.stderr
         );
     }
-    // refused means untouched
+    // a refused command changes nothing
     assert_eq!(
         fs::read_to_string(&path).expect("journal"),
         text.replacen("\"event\":\"run-intended\"", "\"event\":", 1)
@@ -284,7 +284,7 @@ fn a_newer_or_damaged_journal_is_refused_and_named() {
 #[test]
 fn two_campaigns_of_the_same_content_do_not_meet() {
     require!(Tool::Mpich);
-    // the first one's private directory must stay its own while the other campaign begins and ends
+    // the private directory of the first campaign must stay while the other campaign begins and ends
     let place = tempfile::tempdir().expect("a directory");
     let meet = place.path().display().to_string();
     let script = format!(
@@ -310,7 +310,7 @@ fn two_campaigns_of_the_same_content_do_not_meet() {
     b.assert_whole(1);
 }
 
-/// A variant is a campaign of its own: its runs, what goes on with them, and what tells of them.
+/// A variant is a separate campaign: with its own runs, continuation and outputs.
 #[test]
 fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
     require!(Tool::Mpich);
@@ -341,7 +341,7 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
         fs::read_to_string(c.dir().join("reports/sizes-small/report.md")).expect("a report");
     assert!(report.starts_with("# In small"), "{report}");
 
-    // the stored file says which variant it is: it goes on with it, and there is nothing left to do
+    // the stored file records its variant: it continues with it, and nothing is left to do
     fs::create_dir_all(root.join("apps")).expect("writes");
     fs::copy(
         c.dir().join("apps/script.toml"),

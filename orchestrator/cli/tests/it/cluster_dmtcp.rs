@@ -1,11 +1,12 @@
-//! Checkpoints by a real DMTCP over the nodes of a site.
+//! Tests of checkpoints by the real DMTCP on the nodes of a site.
 
 use crate::common::cluster::{OnLab, slurm_site_with, ssh_site_with};
 use cvc_testkit::{Lab, Tool, campaign::read_json, require};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-/// The built-in stencil in sizes that compute for some seconds. All nodes of a lab share the cores of one machine: ranks that wait give them up.
+/// Descriptor of the built-in stencil, with sizes that compute for some seconds. All nodes of a lab share one machine's cores, so waiting ranks yield
+/// their core.
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, some seconds long\"\nkernel = true\n\
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
     [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"0\"]\n\
@@ -15,20 +16,20 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
-/// The prefix of a tool that the test requires.
+/// Returns the prefix of a tool that the test requires.
 fn root(tool: Tool) -> PathBuf {
     tool.find()
         .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
         .expect("the test requires it")
 }
 
-/// DMTCP, as keys of a site.
+/// Returns the keys of a site for DMTCP.
 fn dmtcp(site: &str) -> String {
     let prefix = root(Tool::Dmtcp);
     format!("[sites.{site}.dmtcp]\nprefix = \"{}\"\n", prefix.display())
 }
 
-/// DMTCP, and the libraries that it gets on with between nodes, as keys of a site.
+/// Returns the keys of a site for DMTCP, and for MPI libraries that DMTCP can restart on several nodes.
 fn libraries(site: &str) -> String {
     format!(
         "{}[sites.{site}.mpi.mpich]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
@@ -37,7 +38,7 @@ fn libraries(site: &str) -> String {
     )
 }
 
-/// Both kinds of storage.
+/// Keys of a site with a node-local and a shared storage area.
 const AREAS: &str = "storage.local = { path = \"/scratch-local\", kind = \"node-local\" }\n\
                      storage.shared = { path = \"/shared/work\", kind = \"shared\" }";
 
@@ -115,7 +116,7 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
             "1Nx3P+1Nx1P" => &[3, 1],
             other => panic!("{other}"),
         };
-        // ranks in the order of the nodes
+        // ranks are numbered in the order of the nodes
         let mut rank = 0;
         for (node, load) in NODES.iter().zip(loads) {
             assert_eq!(
@@ -188,7 +189,7 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
         "{shared_memory:?}"
     );
     for (mapping, ranks) in [("1Nx4P", 4.0), ("1Nx3P+1Nx1P", 3.0), ("2Nx2P", 2.0)] {
-        // nemesis's segment of a node, in the image of each of its ranks; alone on its node a rank has none
+        // the image of each rank contains the shared segment of nemesis for its node; a rank that is alone on its node has none
         let (segment, formula) = (of(mapping) - of("4Nx1P"), ranks * (ranks + 63.0) / 16.0);
         assert!(
             (segment / formula - 1.0).abs() < 0.15,
@@ -229,7 +230,7 @@ fn a_series_on_storage_of_each_node_is_that_on_shared_storage() {
         };
         assert_eq!(of("series_checkpoints", &[]), 3.0);
         let bytes = of("series_bytes", &[("ckpt", "1")]);
-        // the data of the images of all ranks and launchers, of whatever node, and beside them only what DMTCP saved in other files
+        // the data are the images of all ranks and launchers on all nodes; the only other files are those that DMTCP saved
         let sum = |name: &str, labels: &[(&str, &str)]| -> f64 {
             let all = with(&records, name, labels).into_iter();
             all.map(|r| r["value"].as_f64().expect("a number")).sum()
@@ -353,7 +354,7 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
         );
     }
     on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
-    // nodes that do not let each other in
+    // close the nodes to each other's ssh
     for node in NODES {
         on.lab.node(node).shell("rm /root/.ssh/id_ed25519");
     }
@@ -367,13 +368,13 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
     eprintln!("{:?} {}\n{}", output.code, output.stdout, output.stderr);
     assert_ne!(output.code, Some(0));
     assert!(
-        output.stderr.contains("started by ssh, not by srun"),
+        output.stderr.contains("on other nodes by ssh, not by srun"),
         "{}",
         output.stderr
     );
 }
 
-/// Sizes of NAS BT, as a table on standard error.
+/// Prints the sizes of images of NAS BT as a table on standard error.
 #[test]
 fn images_of_nas_bt_over_nodes() {
     require!(
@@ -452,7 +453,7 @@ fn images_of_nas_bt_over_nodes() {
     on.assert_nothing_left(&NODES);
 }
 
-/// Each node stores, restores and compares its own images; the last state is what all of them restore.
+/// Each node stores, restores and compares its own images; the program restarts from the last state of all nodes.
 #[test]
 fn a_program_is_restarted_from_deltas_that_each_node_made_on_storage_of_its_own() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
@@ -490,7 +491,7 @@ fn a_program_is_restarted_from_deltas_that_each_node_made_on_storage_of_its_own(
             }
         }
         let restarted = values("series_restarted_bytes", &[("ckpt", "3")]);
-        // the parts of both nodes are kept, and together they are what was restarted from
+        // the series of both nodes are kept, and together they are the state from which the program restarted
         let point = read_json(&on.campaign.run_dir(&run).join("run.json"))["point"].clone();
         let kept = on.campaign.run_dir(&run).join("deltas");
         let parts: Vec<PathBuf> = if point["storage"] == "local" {

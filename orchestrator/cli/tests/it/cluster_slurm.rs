@@ -1,4 +1,4 @@
-//! Campaigns on the nodes of a Slurm site.
+//! Tests of campaigns on the nodes of a Slurm site.
 
 use crate::common::cluster::{LIMIT, OnLab, slurm_site, ssh_site};
 use cvc_testkit::{Lab, Tool, require};
@@ -66,14 +66,14 @@ fn srun_places_ranks_and_each_run_may_be_a_job_of_its_own() {
     on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
 }
 
-/// About 20 s: what `./two-clusters` runs, with a third of its points.
+/// Takes about 20 s: runs the campaign of `./two-clusters` with a third of its points.
 #[test]
 fn the_campaign_of_two_clusters_runs_on_the_nodes_of_this_machine() {
     require!(Tool::Lab, Tool::Slurm, Tool::OpenMpi);
     let lab = Lab::builder().nodes(4).login(true).build();
     lab.slurm().wait_idle(4);
     let text = include_str!("../../../../experiments/two-clusters.toml");
-    // its first lines are those of every test campaign
+    // take the first lines from other test campaigns
     let sites = text.find("[sites.lab]").expect("a site");
     let on = OnLab::new(lab, "two-clusters", &text[sites..]);
     let only = ["run", "campaign.toml", "--only", "mapping=2Nx2P"];

@@ -1,5 +1,5 @@
-//! What goes wrong on Slurm sites: in each case the right cause is reported, no run is lost or doubled, nothing is left running or in the
-//! queue, and the campaign goes on where it can.
+//! Tests of faults on Slurm sites: in each case the right cause is reported, no run is lost or run twice, nothing keeps running or stays in the
+//! queue, and the campaign continues if possible.
 
 use crate::{
     cluster_faults::steps::{SECOND, SOON, STEPS, ends, interrupt, interrupt_twice, on_lab, turn},
@@ -10,7 +10,7 @@ use cvc_testkit::{Lab, Running, Tool, require, wait_until};
 const NODES: [&str; 2] = ["n1", "n2"];
 const ALL: [&str; 3] = ["login", "n1", "n2"];
 
-/// A campaign of one script on two nodes of Slurm.
+/// Returns a campaign of one script on two nodes of Slurm.
 fn slurm(name: &str, slurm_keys: &str, run: &str) -> OnLab {
     let lab = Lab::builder().nodes(2).login(true).build();
     lab.slurm();
@@ -28,18 +28,18 @@ fn text(slurm_keys: &str, run: &str) -> String {
 }
 
 impl OnLab {
-    /// A command on the login node.
+    /// Runs a command on the login node.
     #[track_caller]
     fn login(&self, script: &str) -> String {
         self.lab.login().shell(script).trim().to_owned()
     }
 
-    /// Jobs that have not ended: number, state, reason.
+    /// Returns the jobs that have not ended: number, state, reason.
     fn queue(&self) -> String {
         self.login("squeue -h -o '%i %T %r'")
     }
 
-    /// Another's job on all nodes: what comes after it waits.
+    /// Submits a job of another user on all nodes, so that all later jobs wait.
     fn block(&self) -> String {
         let job = self.login("cd /shared && sbatch --parsable -N2 --exclusive -J other -o /dev/null --wrap 'exec sleep 600'");
         wait_until("the other's job", SOON, || {
@@ -48,7 +48,7 @@ impl OnLab {
         job
     }
 
-    /// The number of the campaign's last job.
+    /// Returns the number of the campaign's last job.
     fn job(&self) -> String {
         let acquired = self.campaign.events("lease-acquired");
         acquired
@@ -58,7 +58,7 @@ impl OnLab {
             .to_owned()
     }
 
-    /// Starts `cvc run`, and waits until this many jobs were submitted in all.
+    /// Starts `cvc run`, and waits until this many jobs were submitted in total.
     #[track_caller]
     fn begin_and_wait_job(&self, jobs: usize) -> Running {
         let cvc = self.begin();
@@ -68,7 +68,8 @@ impl OnLab {
         cvc
     }
 
-    /// So many jobs in all, given back one by one, and nothing of them on the nodes, in the queue, or in their shared storage.
+    /// Checks that `jobs` jobs were submitted in total and released one by one, and that nothing of them is left on the nodes, in the queue, or on
+    /// shared storage.
     #[track_caller]
     fn assert_given_back(&self, jobs: usize, nodes: &[&str]) {
         self.assert_clean(nodes);
@@ -78,7 +79,7 @@ impl OnLab {
         assert_eq!(self.names("lease-intended"), self.names("lease-released"));
     }
 
-    /// Leases of events of this kind.
+    /// Returns the leases in events of this kind.
     fn names(&self, kind: &str) -> Vec<String> {
         let mut all: Vec<String> = self
             .campaign
@@ -90,7 +91,7 @@ impl OnLab {
         all
     }
 
-    /// Each begun run was begun once.
+    /// Checks that each of `runs` runs began once.
     #[track_caller]
     fn assert_each_begun_once(&self, runs: usize) {
         assert!(
@@ -112,7 +113,7 @@ fn a_job_cancelled_by_somebody_is_replaced_and_the_run_repeated_within_its_retri
     on.go_all();
     ends(cvc, 0);
     let why = on.only_failure("cancelled");
-    assert!(why.contains("was cancelled by somebody else"), "{why}");
+    assert!(why.contains("was cancelled by another user"), "{why}");
     on.assert_runs(2);
     assert_eq!(on.starts().len(), 3);
     on.assert_given_back(2, &ALL);
@@ -132,7 +133,7 @@ fn a_run_in_a_job_that_is_put_back_into_the_queue_does_not_count_and_is_done_aga
     wait_until("it to be told", SOON, || {
         cvc.stderr_so_far().contains("was requeued")
     });
-    // Slurm waits for two minutes otherwise
+    // otherwise Slurm would wait for two minutes
     on.login(&format!("scontrol update JobId={job} StartTime=now"));
     on.wait_start(2);
     on.go_all();
@@ -159,7 +160,7 @@ fn a_run_that_needs_longer_than_a_job_may_take_fails_and_one_that_was_cut_off_by
     require!(Tool::Slurm, Tool::Mpich5);
     let _turn = turn();
     let on = slurm("limit", "time_limit_s = 60", "repeats = 3\nretries = 0");
-    // the first has all of a job; of the next job the second takes a little, and the third the rest; it is done again in one of its own
+    // the first run has a whole job; the second runs within the next job, whose rest is too short for the third: that is repeated in a separate job
     on.go(2);
     on.go(4);
     let output = ends(on.begin(), 10);
@@ -211,7 +212,7 @@ fn a_node_whose_power_goes_inside_a_job_fails_the_run_and_the_next_job_waits_for
     require!(Tool::Slurm, Tool::Mpich5);
     let _turn = turn();
     let on = slurm("power", "", "repeats = 2\nretries = 1");
-    // lost nodes are waited for eight times as long: longer than Slurm takes until it ends the job of one, about half a minute
+    // wait eight times as long for lost nodes, longer than Slurm takes to end the job of such a node, which is about half a minute
     on.campaign.rewrite(
         &text("", "repeats = 2\nretries = 1").replace("lost_after_s = 4", "lost_after_s = 10"),
     );
@@ -246,7 +247,7 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     on.login(&format!("scancel {other}"));
     on.wait_start(1);
     cvc.kill();
-    // it ends, and nobody is there
+    // the run ends while no controller is running
     on.go(1);
     wait_until("its end", SOON, || {
         NODES.iter().all(|n| on.script_on(n) == 0)
@@ -256,7 +257,7 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     assert_eq!(on.names("lease-intended").len(), 1, "one job in all");
     assert_eq!(on.queue().lines().count(), 1);
     cvc.kill();
-    // the job ends as well, with what was done in it
+    // the job ends, too, with the results in it
     on.go(2);
     wait_until("its end", SOON, || {
         NODES.iter().all(|n| on.script_on(n) == 0)
@@ -268,7 +269,7 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     on.wait_start(3);
     on.assert_each_begun_once(3);
     cvc.kill();
-    // the file is edited: the job that works by the old one is cancelled first
+    // the file is edited: the job that uses the old file is cancelled first
     on.set_script(&STEPS.replace("echo SUCCESS", "echo 'the new one'; echo SUCCESS"));
     let cvc = on.begin();
     on.wait_start(4);
@@ -279,7 +280,7 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
         on.campaign.events("run-finished").len() >= ended
     });
     cvc.kill();
-    // nothing is to be run any more: the job that the killed one had is given back
+    // nothing is left to run: the job of the killed controller is cancelled
     let output = ends(on.begin(), 0);
     assert!(
         output.stderr.contains("nothing is left to run")
@@ -309,7 +310,7 @@ fn with_a_job_for_each_run_a_controller_that_was_killed_finds_that_of_its_run() 
     std::thread::sleep(2 * SECOND);
     assert_eq!(on.queue().lines().count(), 1, "{}", on.queue());
     cvc.kill();
-    // its job ends while nobody is there
+    // the job ends while no controller is running
     on.go(1);
     wait_until("its end", SOON, || {
         NODES.iter().all(|n| on.script_on(n) == 0)
@@ -320,7 +321,7 @@ fn with_a_job_for_each_run_a_controller_that_was_killed_finds_that_of_its_run() 
     let cvc = on.begin();
     on.wait_start(2);
     cvc.kill();
-    // the file is edited: there is no such run any more, and its job goes
+    // the file is edited so that the run no longer exists, and its job is cancelled
     on.campaign
         .rewrite(&text("allocation = \"run\"", "repeats = 1\nretries = 0"));
     ends(on.begin(), 0);
@@ -375,11 +376,11 @@ fn slurms_controller_may_be_away_or_forget_everything() {
     on.lab.slurm().stop_controller();
     std::thread::sleep(20 * SECOND);
     assert!(NODES.iter().all(|n| on.script_on(n) > 0), "the run goes on");
-    // the next one is begun at once, while the controller does not know yet that its nodes are there
+    // the next run starts at once, although Slurm's controller does not know yet that its nodes have returned
     on.lab.slurm().start_controller();
     on.go(1);
     on.wait_start(2);
-    // and one that is to begin while the controller is away waits for it
+    // a run that starts while Slurm's controller is down waits for it
     on.lab.slurm().stop_controller();
     on.go(2);
     wait_until("the end of the second", SOON, || {

@@ -1,4 +1,4 @@
-//! Campaigns on the nodes of an ssh site.
+//! Tests of campaigns on the nodes of an ssh site.
 
 use crate::{
     cluster_faults::steps::{on_lab, site},
@@ -21,7 +21,7 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
     eprintln!("{}\n{}", output.stdout, output.stderr);
     output.expect(0);
     on.campaign.assert_whole(8);
-    // what the agent did for a run came with the run, and what the controller did is in its own log
+    // the agent's log is in the directory of each run, and the controller's messages are in its own log
     for run in on.campaign.run_names() {
         let log = fs::read_to_string(on.campaign.run_dir(&run).join("agent-trace.log"))
             .expect("the log of the agent");
@@ -126,7 +126,7 @@ fn ranks_of_every_node_are_traced_by_a_library_that_is_preloaded() {
             value("trace_files").is_some_and(|files| files >= 4.0),
             "each rank has one: {run}: {records:?}"
         );
-        // between nodes OMPIO keeps shared file pointers, of 8 bytes, in a file beside
+        // between nodes OMPIO stores shared file pointers of 8 bytes in an additional file
         let said = value("io_bytes").expect("the kernel says it");
         let more = value("trace_written_bytes").map(|written| written - said);
         assert!(
@@ -144,7 +144,7 @@ fn without_the_program_for_nodes_nothing_is_begun() {
     campaign.script_app("script", "echo SUCCESS", "");
     campaign.env("CVC_NODE_PROGRAM", "/nowhere/cvc-node");
     let output = campaign.run().expect(4);
-    let expected = "site lab: /nowhere/cvc-node, which cvc puts on the nodes, does not exist";
+    let expected = "site lab: /nowhere/cvc-node, which cvc copies to the nodes, does not exist";
     assert!(
         output.stderr.contains(expected) && output.stderr.contains("cargo xtask node --release"),
         "{}",
@@ -198,7 +198,7 @@ fn a_site_whose_head_speaks_portuguese_works_like_any_other() {
     on.assert_nothing_left(&["n1", "n2"]);
 }
 
-/// The first run puts a link into its directory that cvc does not fetch.
+/// A script whose first run puts a link into its directory, which cvc must not fetch.
 const LINKED_AT_FIRST: &str = "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";
 
 #[test]
@@ -216,7 +216,7 @@ fn a_result_that_was_left_on_the_head_before_the_journal_could_say_so_is_left_on
         .lines()
         .position(|line| line.contains("run-finished"))
         .expect("an end");
-    // the same once more, without that record
+    // once more without that record
     fs::remove_dir_all(on.campaign.root()).expect("a campaign");
     on.lab
         .node("n1")
@@ -278,7 +278,7 @@ fn a_result_that_cannot_be_fetched_costs_its_run_an_attempt_and_stays_on_the_hea
             .shell("ls /root/.cvc/unfetched/*")
             .contains("outcome.json")
     );
-    // the other run of the site is done
+    // the other run of the site has finished
     assert_eq!(on.campaign.events("run-finished").len(), 2);
     on.assert_nothing_left(&["n1"]);
 }
@@ -305,7 +305,7 @@ fn input_files_by_path_come_to_the_nodes_and_go_with_the_campaign() {
     let output = on.run();
     eprintln!("{}\n{}", output.stdout, output.stderr);
     output.expect(0);
-    // on storage of each node's own, only one node has a copy
+    // with node-local storage, only one node has a copy
     on.campaign.assert_whole(3);
     let plan = fs::read_to_string(on.campaign.root().join("plan.json")).expect("a plan");
     assert!(plan.contains("copied on one node"), "{plan}");

@@ -1,4 +1,5 @@
-//! `cvc compare`, `cvc advise` and `cvc import` as users type them: real runs, baselines, histories, exit codes. About ten seconds.
+//! Tests of `cvc compare`, `cvc advise` and `cvc import` as users type them: with real runs, baselines, histories, exit codes. They take about ten
+//! seconds.
 
 use crate::common::campaign;
 use cvc_testkit::{Tool, require};
@@ -27,7 +28,7 @@ fn a_slower_program_is_told_from_its_baseline_with_exit_codes_and_in_a_history()
         saved.stdout
     );
 
-    // with itself: nothing differs
+    // a campaign does not differ from itself
     let itself = [
         "compare",
         "@before",
@@ -40,7 +41,7 @@ fn a_slower_program_is_told_from_its_baseline_with_exit_codes_and_in_a_history()
     ];
     c.cvc(&itself).expect(0);
 
-    // the same campaign, weeks later
+    // run the same campaign again, as if weeks later
     fs::remove_dir_all(c.dir().join("campaigns/slower")).expect("the campaign");
     c.script_app("script", "sleep 0.6\necho SUCCESS", "");
     c.run().expect(0);
@@ -54,7 +55,7 @@ fn a_slower_program_is_told_from_its_baseline_with_exit_codes_and_in_a_history()
         let gated = [&sides[..], &["--quantity", "wall_s", gate]].concat();
         c.cvc(&gated).expect(13);
     }
-    // the other way round it got better
+    // in the other order the change is an improvement
     let better = [
         "compare",
         "campaign.toml",
@@ -158,12 +159,24 @@ fn the_sites_of_a_campaign_are_compared_advised_upon_and_reported() {
         .find(|candidate| candidate["label"] == "one")
         .expect("the cheap site");
     assert_eq!(cheap["standing"], "front", "nothing is cheaper: {advice}");
+    let misspelt = c
+        .cvc(&["advise", "campaign.toml", "--price", "onee=1"])
+        .expect(2)
+        .stderr;
+    assert!(misspelt.contains("did you mean `one`?"), "{misspelt}");
+    let priceless = c
+        .cvc(&["advise", "campaign.toml", "--budget", "20"])
+        .expect(2)
+        .stderr;
+    assert!(priceless.contains("--price one=USD"), "{priceless}");
+    c.cvc(&["advise", "campaign.toml", "--checkpointed"])
+        .expect(8);
     let late = c
         .cvc(&["advise", "campaign.toml", "--deadline", "1ms"])
         .expect(0)
         .stdout;
     assert!(
-        late.contains("none of 2 candidates keeps what is asked for"),
+        late.contains("none of 2 candidates satisfies the constraints"),
         "{late}"
     );
     let missing = c
@@ -204,7 +217,7 @@ fn an_imported_table_passes_fsck_and_is_reported_like_any_campaign() {
         "{}",
         compared.stdout
     );
-    // a program of that name is not taken for a campaign file
+    // a program with that name is not taken for a campaign file
     fs::write(c.dir().join("theirs"), [0x7f, b'E', b'L', b'F', 0xff]).expect("a program");
     c.cvc(&["compare", "theirs", "--quantity", "wall_s"])
         .expect(0);

@@ -1,4 +1,4 @@
-//! Money, through the program: what a plan says, what a run records.
+//! Tests of the costs that `cvc plan` predicts and that runs record.
 
 use crate::common::{campaign, scripted};
 use cvc_testkit::{Tool, require};
@@ -41,8 +41,8 @@ fn an_unknown_price_is_reported_with_its_hint_and_the_spot_price_is_not_guessed(
         .stdout;
     for part in [
         "total unknown; the known part is $0; budget $0.0050",
-        "unknown price of c9.large in us-east-1; with credentials, `cvc prices` asks the cloud's price list",
-        "or c5.large, if the one before is not available: $0.091 an hour",
+        "unknown price of c9.large in us-east-1; with credentials, `cvc prices` queries the cloud's price list",
+        "or c5.large, if the previous one is not available: $0.091 an hour",
     ] {
         assert!(output.contains(part), "no `{part}` in\n{output}");
     }
@@ -83,7 +83,7 @@ fn prices_of_the_cloud_are_kept_and_no_plan_file_depends_on_them() {
     );
 }
 
-/// A campaign on instances of EC2, with `ec2` as its settings.
+/// Returns a campaign on instances of EC2 with `ec2` as the settings.
 fn on(name: &str, ec2: &str, rest: &str) -> cvc_testkit::Campaign {
     let mut c = campaign(
         name,
@@ -109,7 +109,7 @@ fn unknown_cores_are_told_and_not_taken_for_one() {
         "cores of m9z.large (site cloud) are not known: time not estimated",
         "3 runs, for an unknown time",
         "unknown",
-        "cloud: m9z.large: nothing is known of this type",
+        "cloud: m9z.large: unknown type",
     ] {
         assert!(output.contains(part), "no `{part}` in\n{output}");
     }
@@ -138,7 +138,7 @@ fn memory_and_disks_that_are_too_small_are_told_before_anything_is_paid() {
         "NOT ENOUGH MEMORY: 1 point of the site cloud needs up to ",
         "on a node, and t3.nano has 512 MiB",
         "NOT ENOUGH DISK: 1 point of the site cloud needs up to ",
-        "the root volume (gp3) of t3.nano has 1024 MiB",
+        "the root volume (gp3) of t3.nano, without 3 GiB for system and software, has 0 MiB",
     ] {
         assert!(
             output.replace('\n', " ").contains(part),
@@ -164,9 +164,9 @@ fn memory_and_disks_that_are_too_small_are_told_before_anything_is_paid() {
     );
     let output = large.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     assert!(!output.contains("NOT ENOUGH"), "{output}");
-    // 125 MiB/s of the volume, although the instance moves more
+    // the volume limits the rate to 125 MiB/s, although the instance could move more
     assert!(
-        output.contains("~: what the disks of the fullest node take"),
+        output.contains("~: time for the disks of the fullest node"),
         "{output}"
     );
 }
@@ -245,8 +245,8 @@ fn instance_types_are_compared_as_sites_and_the_cheapest_comes_first() {
     let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     for part in [
         "cloud-c7g-xlarge: c7g.xlarge: arm64, 4 vCPUs, each a core",
-        "arm64: your own programs have to be built for it",
-        "speed: every vCPU is taken to compute equally fast",
+        "arm64: build your own programs for it",
+        "speed: every vCPU is assumed equally fast",
         "$0.15",
     ] {
         assert!(output.contains(part), "no `{part}` in\n{output}");
@@ -266,8 +266,8 @@ fn prices_that_are_more_than_a_year_old_are_told_with_the_remedy() {
     c.env("SOURCE_DATE_EPOCH", "1830297600");
     let late = told(&c).replace('\n', " ");
     assert!(
-        late.contains("the prices that cvc carries are of 2026-07-20, more than a year old")
-            && late.contains("`cvc prices campaign.toml` asks for today's"),
+        late.contains("cvc's shipped prices are of 2026-07-20, more than a year old")
+            && late.contains("`cvc prices campaign.toml` fetches current ones"),
         "{late}"
     );
 }
@@ -317,7 +317,7 @@ fn each_run_records_what_its_nodes_cost() {
     }
     let page = fs::read_to_string(c.dir().join("reports/priced/report.html")).expect("a report");
     assert!(
-        page.contains("What sites cost") && page.contains("Time against dollars"),
+        page.contains("Cost by site") && page.contains("Time against dollars"),
         "no costs in the report"
     );
 }

@@ -1,4 +1,4 @@
-//! `cvc delta` and `cvc image diff`: states that come back, and what is refused.
+//! Tests of `cvc delta` and `cvc image diff`: restored states are identical, and wrong arguments are refused.
 
 use cvc_testkit::{Tool, require};
 use serde_json::Value;
@@ -10,9 +10,9 @@ use std::{
 };
 
 const PAGE: u64 = 4096;
-/// Pages that differ between consecutive states of the fixtures, of both ranks: the front, what it leaves behind, the stack.
+/// Pages of both ranks that differ between consecutive states of the fixtures: the moving front, the pages that it has left, the stack.
 const STEP: u64 = 2 * (20 + 10 + 2);
-/// Pages by which the heaps grow after the first state.
+/// Pages of both ranks by which the heaps grow after the first state.
 const GROWN: u64 = 2 * 3;
 
 struct Ended {
@@ -57,7 +57,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&done(args)).expect("JSON")
 }
 
-/// One error, on one line with at most a hint below it, with this exit code.
+/// Checks that a command fails with this exit code, and prints one error on one line with at most a hint below.
 #[track_caller]
 fn refused(args: &[&str], code: i32, said: &str) -> Ended {
     let ended = cvc(args);
@@ -75,7 +75,7 @@ fn gzipped(state: u32) -> PathBuf {
         .join(state.to_string())
 }
 
-/// The bytes of all files below a directory, by name.
+/// Returns the contents of all files below a directory, by name.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory") {
@@ -96,7 +96,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// A copy of a state of the fixtures, inflated, with what DMTCP keeps beside an image.
+/// Copies a state of the fixtures, uncompressed, with the other files that DMTCP writes next to an image.
 fn state(dir: &Path, number: u32) -> PathBuf {
     let to = dir.join(number.to_string());
     fs::create_dir(&to).expect("makes");
@@ -134,7 +134,7 @@ impl Fixture {
         self.dir.path().join(name)
     }
 
-    /// `cvc delta make` of these states, from 1.
+    /// Runs `cvc delta make` with these states, which are numbered from 1.
     #[track_caller]
     fn make(&self, name: &str, states: &[usize], options: &[&str]) -> PathBuf {
         let series = self.path(name);
@@ -193,7 +193,7 @@ fn states_of_a_series_come_back_identical() {
     ];
     for (n, options) in ways.into_iter().enumerate() {
         let series = f.make(&format!("series-{n}"), &[1, 2], options);
-        // a program that was killed while it wrote
+        // a file as left by a program that was killed while writing
         fs::write(series.join(".cvc-new-killed"), "half").expect("writes");
         f.make(&format!("series-{n}"), &[3], &[]);
         f.make(&format!("series-{n}"), &[4], options);
@@ -236,7 +236,8 @@ fn a_series_is_shown_with_what_each_state_stores() {
     };
     assert_eq!(of("state"), [1, 2, 3, 4]);
     assert_eq!(of("base"), [Value::Null, 1.into(), 1.into(), 1.into()]);
-    // 35 pages of each rank, then 10 more with each step, against 32 since the state before: 55/32 is above 1.5, 45/32 is not
+    // each rank has 35 changed pages since the base, and 10 more after each step; 32 changed since the previous state: the ratio 55/32 is above 1.5,
+    // 45/32 is not
     assert_eq!(of("becomes_base"), [true, false, false, true]);
     assert_eq!(of("files_to_restore"), [1, 2, 2, 2]);
     let beside = u64::try_from("of checkpoint 2\n".len()).expect("a number");
@@ -276,7 +277,9 @@ fn methods_are_compared_on_what_differs() {
     args.extend(f.states.iter().map(|s| text(s)));
     let shown = done(&args);
     assert!(
-        shown.starts_with("Least is stored by incremental, by address in blocks of 4.0 KiB: "),
+        shown.starts_with(
+            "The smallest volume is stored by incremental, by address in blocks of 4.0 KiB: "
+        ),
         "{shown}"
     );
     let (csv, pack) = (
@@ -306,7 +309,7 @@ fn methods_are_compared_on_what_differs() {
         last("differential", "address"),
         ((STEP + GROWN + 40) * PAGE + beside, 2.into())
     );
-    // everything behind the heap has moved in the file
+    // all content after the heap has another offset in the file
     assert!(last("differential", "index").0 > 5 * last("differential", "address").0);
     let packed = compared["packed"].as_array().expect("codecs");
     assert_eq!(packed.len(), 4);
@@ -343,7 +346,7 @@ fn what_differs_is_told_by_part() {
     );
     assert_eq!(found["total"]["gone_bytes"], 0);
     let shown = done(&["image", "diff", text(&new), text(&new)]);
-    assert!(shown.starts_with("Nothing differs of "), "{shown}");
+    assert!(shown.starts_with("No difference in "), "{shown}");
     refused(
         &["image", "diff", text(&old), "/nowhere"],
         6,
@@ -372,7 +375,7 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_written() {
         (&["--codec", "xz"], "invalid value 'xz'"),
         (
             &["--files", "3"],
-            "--files is an option of bounded, and the method is adca",
+            "--files is an option of bounded, but the method is adca",
         ),
         (
             &["--method", "full", "--threshold", "2"],
@@ -398,7 +401,7 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_written() {
     let ended = refused(
         &args,
         2,
-        "this series was begun with codec gzip (asked: zstd)",
+        "this series was created with codec gzip (asked: zstd)",
     );
     assert!(
         ended.stderr.contains("hint: leave these options out"),
@@ -408,7 +411,7 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_written() {
     assert!(files(&series) == before);
 }
 
-/// The images of a state as those of another process, with another number.
+/// Changes the images of a state so that they belong to another process, with another number.
 fn of_another_run(state: &Path) {
     for entry in fs::read_dir(state).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -464,7 +467,7 @@ fn states_that_are_none_leave_a_series_as_it_was() {
         let ended = refused(&["delta", "make", text(&series), text(path)], code, said);
         assert!(ended.stderr.contains(hint), "{}", ended.stderr);
         assert!(files(&series) == before, "{}", path.display());
-        // nor is a series begun by it
+        // the failed command creates no series either
         if code != 2 || path == &empty {
             let new = f.path("new");
             refused(&["delta", "make", text(&new), text(path)], code, said);
@@ -477,7 +480,7 @@ fn states_that_are_none_leave_a_series_as_it_was() {
     ));
 }
 
-/// Whether the path is said once.
+/// Returns whether the output names the path exactly once.
 fn ended_path_once(ended: &Ended, path: &Path) -> bool {
     ended.stderr.matches(text(path)).count() == 1
 }
@@ -490,7 +493,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
     let third = series.join("0003.state");
     let whole = fs::read(&third).expect("reads");
     let mut bytes = whole.clone();
-    // the first packet stands behind the first eight bytes
+    // the first packet begins after 8 bytes of header
     bytes[20] ^= 1;
     fs::write(&third, &bytes).expect("writes");
     let ended = refused(
@@ -504,7 +507,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
         damaged.starts_with("state 3: ") && damaged.contains("0003.state: damaged: packet 1 of 7"),
         "{damaged}"
     );
-    // the front, which was in it, has changed again in state 4
+    // the front, which was in these blocks, has moved on in state 4
     for line in [lines[0], lines[1], lines[3]] {
         assert!(line.contains(": whole, "), "{line}");
     }
@@ -529,7 +532,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
         assert!(!back.exists() && left.is_empty(), "{left:?}");
     };
     call("3", 6, "damaged: packet 1 of ");
-    call("9", 2, "no state 9: it has 1, 2, 3, 4");
+    call("9", 2, "no state 9: the series has 1, 2, 3, 4");
     done(&[
         "delta",
         "restore",
@@ -538,7 +541,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
         text(&f.path("second")),
     ]);
     assert!(files(&f.path("second")) == files(&f.states[1]));
-    // the file of a state that was stored against another one
+    // a file of a state that has another base
     let other = f.make("other", &[1, 2, 4], &options);
     fs::copy(other.join("0003.state"), &third).expect("copies");
     call("4", 6, "0003.state: not the base of");
@@ -552,7 +555,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
     refused(&args, 2, "back: exists");
     assert!(files(&back).is_empty());
     done(&["delta", "verify", text(&series)]);
-    // what is no series, and what is compared with another state
+    // a directory that is not a series, and a comparison with another state
     refused(
         &["delta", "show", text(&back)],
         6,
@@ -585,7 +588,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
     );
 }
 
-/// A small tmpfs; unmounted at the end, also of a test that failed.
+/// A small tmpfs; unmounted at the end, even if the test fails.
 struct Tmpfs(PathBuf);
 
 impl Drop for Tmpfs {
@@ -601,7 +604,7 @@ fn a_disk_that_is_full_in_the_middle_leaves_nothing_half_written() {
     let series = f.make("series", &[1, 2], &[]);
     let place = f.path("small");
     fs::create_dir(&place).expect("makes");
-    // one image fits, both do not: their common packets are written to both at once
+    // one image fits, two do not; packets that both images share are written to both at the same time
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=2m", "cvc-test"])
         .arg(&place)
@@ -620,7 +623,7 @@ fn a_disk_that_is_full_in_the_middle_leaves_nothing_half_written() {
         ended.stderr
     );
     assert_eq!(fs::read_dir(&place).expect("a directory").count(), 0);
-    // nor does a series there keep half a state
+    // the series contains no incomplete state either
     let small = place.join("series");
     let args = ["--codec", "none"];
     let make = |state: usize| {
@@ -632,7 +635,7 @@ fn a_disk_that_is_full_in_the_middle_leaves_nothing_half_written() {
     assert_eq!(fs::read_dir(&place).expect("a directory").count(), 0);
 }
 
-/// Output as it is: bytes that are no text.
+/// Returns the unmodified output, which is binary.
 #[track_caller]
 fn bytes_of(args: &[&str]) -> Vec<u8> {
     let ended = Command::new(env!("CARGO_BIN_EXE_cvc"))
@@ -675,7 +678,7 @@ fn a_stretch_of_a_file_of_a_state_is_written_as_it_is() {
     ] {
         refused(&["delta", "cat", text(&series), state, file], code, said);
     }
-    // no packet is read that is not needed: what is stored of the other image lies in the first one
+    // only needed packets are read: the packets of the other image are all in the first state
     let third = series.join("0003.state");
     let mut bytes = fs::read(&third).expect("reads");
     bytes[20] ^= 1;
@@ -701,7 +704,7 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
     let told = done(&["delta", "verify", text(&series)]).replace('\n', " ");
     assert!(told.contains("state 2: whole"), "{told}");
     assert!(
-        told.contains("hashes were made again from what is stored"),
+        told.contains("hashes were rebuilt from the stored data"),
         "{told}"
     );
     assert!(told.contains("damaged"), "{told}");
@@ -716,7 +719,7 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
     assert!(
         ended
             .stderr
-            .contains("the hashes of state 2 were made again"),
+            .contains("rebuilt the hashes of state 2 from its stored data"),
         "{}",
         ended.stderr
     );
@@ -728,7 +731,7 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
         "--against",
         text(&f.states[2]),
     ]);
-    // what cannot be restored is in the JSON, and the exit code says so
+    // a state that cannot be restored appears in the JSON, and in the exit code
     let third = series.join("0003.state");
     let mut bytes = fs::read(&third).expect("reads");
     bytes[20] ^= 1;
@@ -744,7 +747,7 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
 #[test]
 fn what_moved_is_shown_beside_what_is_stored() {
     let f = Fixture::new();
-    // DMTCP saves shared memory under another name in each checkpoint
+    // DMTCP stores shared memory with another name in each checkpoint
     let content: Vec<u8> = (0..40_960_u32)
         .flat_map(|n| (n / 3).to_le_bytes())
         .collect();
@@ -757,7 +760,7 @@ fn what_moved_is_shown_beside_what_is_stored() {
     let state = &shown["states"][1];
     let number = |key: &str| state[key].as_u64().expect("a number");
     assert_eq!(number("moved_bytes"), content.len() as u64);
-    // the front, what it leaves behind, stacks, heaps and the short file beside them; not what moved
+    // the front, the pages that it has left, stacks, heaps, and the short file next to the images; but not moved blocks
     let beside = b"of checkpoint 2\n".len() as u64;
     assert_eq!(number("new_bytes"), (STEP + GROWN) * PAGE + beside);
     assert_eq!(
@@ -770,7 +773,7 @@ fn what_moved_is_shown_beside_what_is_stored() {
         "{table}"
     );
     let file = done(&["delta", "show", text(&series.join("0002.state"))]).replace('\n', " ");
-    assert!(file.contains("to what was at another place"), "{file}");
+    assert!(file.contains("moved from another place"), "{file}");
 }
 
 #[test]

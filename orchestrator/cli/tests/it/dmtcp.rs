@@ -1,4 +1,4 @@
-//! Campaigns under a real DMTCP.
+//! Tests of campaigns with the real DMTCP.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require, wait_until};
@@ -12,16 +12,16 @@ use std::{
     time::Duration,
 };
 
-/// The built-in stencil in a size that computes for a few seconds.
+/// Descriptor of the built-in stencil, with a size that computes for a few seconds.
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, a few seconds long\"\nkernel = true\n\
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
     [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"60\", \"--ckpt-dir\", \"{{storage}}\"]\n\
     [workloads.short]\nvars = { work = 120 }\n[workloads.middle]\nvars = { work = 900 }\n[workloads.long]\nvars = { work = 20000 }\n\
     [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
 
-/// Runs of the stencil under DMTCP.
+/// Returns a campaign that runs the stencil under DMTCP.
 fn stencil(name: &str, factors: &str, run: &str, checkpoint: &str) -> Campaign {
-    // of two MPICHs the one that DMTCP gets on with better
+    // of two versions of MPICH, use the one that DMTCP restarts more reliably
     let mpich = Tool::MpichForRestart.find().or_else(|| Tool::Mpich.find());
     let mpich = mpich
         .map(|p| {
@@ -60,7 +60,7 @@ fn images(dir: &Path) -> Vec<PathBuf> {
     images
 }
 
-/// The image as DMTCP's own tool reads it: uncompressed.
+/// Writes the uncompressed image, as DMTCP's own tool reads it, and returns its size.
 fn plain(image: &Path, to: &Path) -> u64 {
     let raw = fs::read(image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
     if raw.starts_with(&[0x1f, 0x8b]) {
@@ -81,7 +81,7 @@ fn plain(image: &Path, to: &Path) -> u64 {
 #[test]
 fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
     require!(Tool::Dmtcp, Tool::Mpich, Tool::OpenMpi);
-    // to its end this workload would take minutes
+    // a complete run of this workload would take minutes
     let c = stencil(
         "sizes",
         "class = \"long\"\nmpi = [\"mpich\", \"openmpi\"]\ncompression = [\"none\", \"gzip\"]",
@@ -106,7 +106,7 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
             found.len() as f64,
             "{run}"
         );
-        // what is stored is what lies there, and latency is split without a rest
+        // stored bytes equal those in the directory, and the parts of the latency add up to it
         let du: u64 = found
             .iter()
             .map(|i| fs::metadata(i).expect("an image").len())
@@ -182,7 +182,7 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
     assert!(stored(true) < stored(false) / 2.0, "{sizes:?}");
 }
 
-/// What gzip and pigz make of the same program: both restart, and DMTCP really called pigz.
+/// Compares images of the same program compressed by gzip and by pigz: both restart, and DMTCP really calls pigz.
 #[test]
 fn images_through_pigz_restart_as_those_through_gzip() {
     require!(Tool::Dmtcp, Tool::OpenMpi, Tool::Pigz);
@@ -192,7 +192,7 @@ fn images_through_pigz_restart_as_those_through_gzip() {
         "repeats = 1",
         "moment = { at_s = [0.2] }\nrestart_check = true",
     );
-    // a pigz that tells what it was called with
+    // a wrapper of pigz that records its arguments
     let pigz = Tool::Pigz.find().expect("pigz");
     let calls = c.dir().join("calls");
     let first = c.put(
@@ -224,13 +224,13 @@ fn images_through_pigz_restart_as_those_through_gzip() {
             ["ckpt_stored_bytes", "image_bytes", "ckpt_latency_s"].map(sum),
         );
     }
-    // level 1 of both, and the same memory but for what a run leaves by chance
+    // both compress with level 1, and the memory is the same except for small differences between runs
     let [stored, image, _] = sizes["pigz"];
     assert!(
         (stored / sizes["gzip"][0] - 1.0).abs() < 0.1 && stored < image / 2.0,
         "{sizes:?}"
     );
-    // two ranks and what launches them; restarts decompress with gzip
+    // two ranks and their launchers; restarts decompress with gzip
     let calls = fs::read_to_string(&calls).expect("pigz was called");
     assert!(
         calls.lines().count() >= 3 && calls.lines().all(|call| call == "-1 -"),
@@ -277,7 +277,7 @@ fn a_restart_from_the_last_of_several_checkpoints_verifies_with_open_mpi() {
     restart("openmpi");
 }
 
-/// A program on one rank that prints what it prints, and computes on in silence. 6 s.
+/// A program on one rank that prints its result and then continues computing without output. It takes 6 s.
 const EARLY: &str = "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\nint main(int argc, char **argv) {\n  MPI_Init(&argc, &argv);\n\
     puts(\"step 1\\nresult check: PASSED\");\n  fflush(stdout);\n  for (int i = 0; i < 60; i++) usleep(50000);\n  MPI_Finalize();\n}\n";
 
@@ -318,7 +318,7 @@ fn a_result_that_was_printed_before_the_checkpoint_is_a_checkpoint_too_late() {
     assert!(
         outcome["detail"]
             .as_str()
-            .is_some_and(|d| d.contains("before checkpoint 1 was whole")),
+            .is_some_and(|d| d.contains("before checkpoint 1 was complete")),
         "{outcome}"
     );
 }
@@ -336,7 +336,7 @@ fn a_run_that_the_time_limit_ends_before_it_computes_is_told_as_that() {
         .expect("its file")
         .replace("timeout_s = 300", "timeout_s = 6");
     fs::write(c.dir().join("campaign.toml"), file).expect("writes");
-    // a step that never comes
+    // a step that is never reached
     c.put(
         "apps/stencil.toml",
         &STENCIL.replace("^Time step", "^no such step"),
@@ -367,7 +367,7 @@ fn some_points_of_a_campaign_are_restarted_and_the_report_says_how_it_ended() {
     let restarts = |run: &String| value(&c.records(run), "restart_to_end_s", &[]);
     let restarted: Vec<f64> = c.run_names().iter().flat_map(restarts).collect();
     assert_eq!(restarted.len(), 1, "{told}");
-    // the line of the restarted run has the time of both of its parts
+    // the message about the restarted run contains the times of both parts
     let line = told
         .lines()
         .find(|line| line.contains("restart_check=true") && line.contains("ok, "))
@@ -389,7 +389,7 @@ fn some_points_of_a_campaign_are_restarted_and_the_report_says_how_it_ended() {
         report.contains("- restarted and verified: 1 of 1"),
         "{report}"
     );
-    // the restarted run ended at its checkpoint and has no wall time; the other one is compared with the run without checkpoints
+    // the restarted run ends at its checkpoint and has no wall time; the other run is compared with the run without checkpoints
     let overhead = report
         .split("### Overhead of checkpoints")
         .nth(1)
@@ -453,7 +453,7 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
         "repeats = 2",
         "moment = \"size-only\"",
     );
-    // into the start, the computing, the checkpoint; a run that ends four controllers counts as failed
+    // during the start, the computation, and the checkpoint; a run interrupted by four deaths of the controller counts as failed
     for (i, delay_ms) in [60, 700, 1500].into_iter().enumerate() {
         let started = c.events("run-started").len();
         let controller = c.start(&["run", "campaign.toml"]);
@@ -462,7 +462,7 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
         });
         std::thread::sleep(Duration::from_millis(delay_ms));
         if i % 2 == 0 {
-            // its shepherd cannot tidy up either
+            // kill the shepherd as well, so that it cannot clean up
             if let Some(shepherd) = c
                 .events("run-started")
                 .last()
@@ -483,7 +483,7 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
     assert!(coordinators.is_ok_and(|o| o.stdout.is_empty()));
 }
 
-/// What a method stores of the checkpoints after the first.
+/// Returns the volumes that a method stores for the checkpoints after the first.
 fn stored(records: &[Value], method: &str) -> Vec<f64> {
     value(records, "series_stored_bytes", &[("method", method)]).split_off(1)
 }
@@ -508,7 +508,7 @@ fn three_checkpoints_of_the_stencil_are_compared_while_it_runs() {
     assert_eq!(bytes.len(), 3, "{records:?}");
     let full = value(&records, "series_total_bytes", &[("method", "full")]);
     assert_eq!(full, [bytes.iter().sum::<f64>()]);
-    // libraries do not change, the field does; by zone it is the same in all
+    // libraries do not change, while the field does; the sums over zones nearly equal the total
     for (ckpt, since) in [("2", "1"), ("3", "2"), ("3", "1")] {
         let labels = [("ckpt", ckpt), ("since", since)];
         let changed = value(&records, "series_changed_bytes", &labels)[0];
@@ -517,7 +517,7 @@ fn three_checkpoints_of_the_stencil_are_compared_while_it_runs() {
             "{changed} of {bytes:?}"
         );
         let zones = value(&records, "series_zone_changed_bytes", &labels);
-        // files beside the images belong to no zone
+        // files next to the images belong to no zone
         let sum = zones.iter().sum::<f64>();
         assert!(
             sum <= changed && sum > changed * 0.8,
@@ -552,7 +552,7 @@ fn a_program_is_restarted_from_what_was_restored_from_its_deltas() {
             ("block", "4096"),
         ];
         let restarted = value(&records, "series_restarted_bytes", &live);
-        // of both ways: three states, stored and restored
+        // both methods store and restore three states
         for method in ["incremental", "full"] {
             let labels = [("method", method), ("codec", "lz4"), ("block", "4096")];
             let of = |name: &str| value(&records, name, &labels);
@@ -561,7 +561,7 @@ fn a_program_is_restarted_from_what_was_restored_from_its_deltas() {
                 assert_eq!(values.len(), 3, "{name} {labels:?} {records:?}");
                 assert!(values.iter().all(|v| *v > 0.0), "{name}: {values:?}");
             }
-            // where the kernel lets it be set back; a process that holds a window of an image has more than that
+            // peak memory is recorded only if the kernel allows to reset it; a process that maps a window of an image needs more than 16 MiB
             let memory = of("series_memory_bytes");
             assert!(
                 memory.iter().all(|bytes| *bytes > f64::from(16 << 20)),
@@ -572,7 +572,7 @@ fn a_program_is_restarted_from_what_was_restored_from_its_deltas() {
         let (deltas, full) = (files("incremental"), files("full"));
         assert!(deltas[1] < full[1] * 0.7, "{deltas:?} {full:?}");
         assert!(full[0] < restarted[0], "{full:?} of {restarted:?}");
-        // what is left: the kept series alone, whose last state has as many bytes as were restarted from
+        // only the series is kept, and its last state is as large as the restarted images
         let kept = c.run_dir(&run).join("deltas");
         let series = cvc_delta::Series::open(&kept).expect("the series");
         assert_eq!(series.states().len(), 3);
@@ -626,7 +626,7 @@ fn a_series_that_is_not_compared_takes_its_checkpoints_and_reads_none() {
     c.assert_nothing_left();
 }
 
-/// The program ends soon after its first checkpoint: that a series is as long as its program is no reason to be silent about what could not be stored.
+/// The program ends soon after its first checkpoint. That a series cannot be longer than its program must not hide that a checkpoint was not stored.
 #[test]
 fn a_checkpoint_that_cannot_be_stored_is_a_failure_though_the_program_ends_at_once() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
@@ -638,7 +638,7 @@ fn a_checkpoint_that_cannot_be_stored_is_a_failure_though_the_program_ends_at_on
     );
     let work = c.root().join("work");
     let block = std::thread::spawn(move || {
-        // the place of the series is taken before the first checkpoint
+        // occupy the path of the series before the first checkpoint
         wait_until("the run's directory", Duration::from_secs(120), || {
             let run = fs::read_dir(&work).ok().and_then(|mut all| all.next());
             run.and_then(Result::ok)
@@ -667,7 +667,7 @@ fn behind_a_front_a_differential_grows_and_an_incremental_does_not() {
              [checkpoint]\ntimeout_s = 200\nmoment = {{ every_s = 1, count = 6 }}\n"
         ),
     );
-    // 50 steps in a second, whatever the machine: the front rises by 12 of 96 planes
+    // 50 steps take a second on any machine; the front rises by 12 of 96 planes
     c.put(
         "apps/front.toml",
         "schema = 1\nname = \"front\"\ntitle = \"the front, in steps of the same time\"\nkernel = true\n\
@@ -693,7 +693,7 @@ fn behind_a_front_a_differential_grows_and_an_incremental_does_not() {
     assert!(most < 0.8 * last, "{incremental:?} {differential:?}");
 }
 
-/// Costs a few seconds: the smallest program is killed after its checkpoint.
+/// Takes a few seconds: the smallest program is killed after its checkpoint.
 #[test]
 fn the_campaigns_own_smallest_program_divides_memory_and_is_in_no_table() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
@@ -725,7 +725,7 @@ fn the_campaigns_own_smallest_program_divides_memory_and_is_in_no_table() {
             ))
         })
         .collect();
-    // the measured value, to two decimals of a MiB, is what the libraries have now: of Open MPI it is a little more than the constant
+    // the measured value, in MiB with two decimals, is the size of the current libraries; for Open MPI it is slightly larger than the constant
     let measured: f64 = line
         .rsplit(": ")
         .next()

@@ -1,29 +1,29 @@
-//! Failures of campaigns under DMTCP and their causes, with a stand-in for it: scripts that answer as its programs do, at the moments that a
-//! test needs. What is launched is real; what is checkpointed is an image of the fixtures.
+//! Tests of failures under DMTCP and their causes. Scripts replace DMTCP's programs, and answer at the moments that a test needs. The launched
+//! programs are real; the checkpoints are images of the fixtures.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-/// The image that each checkpoint has, of one rank.
+/// The image of one rank, which is used for each checkpoint.
 const IMAGE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../image/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz"
 );
-/// The port of the first coordinator; that of the restart has the next one.
+/// Port of the first coordinator; the coordinator of the restart has the next port.
 const PORT: u16 = 4001;
-/// What DMTCP 4.2.0 says when an assertion fails, in its colours; the backtrace is cut.
+/// Message of DMTCP 4.2.0 for a failed assertion, with its colours; the backtrace is truncated.
 const ASSERTION: &str = r"\033[0;31m[2026-11-25T09:00:00.000, 41000, 41000, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);    bt: Terminating...\n    Backtrace:\n        1 refill in libdmtcp_svipc.so 0x7f00\n\n\033[0m\n";
 
-/// What the stand-in does.
+/// The behaviour of the replacement for DMTCP.
 pub(crate) struct StandIn {
-    /// In place of a checkpoint; `whole` is the command that makes one.
+    /// Script that replaces a checkpoint; `whole` is the command for a complete one.
     pub checkpoint: &'static str,
-    /// When it is told to end the ranks after their checkpoint.
+    /// Script that replaces the request to kill the ranks after their checkpoint.
     pub kill: &'static str,
     /// The restart script.
     pub restart: String,
-    /// What the coordinator of the restart answers to a question for its status: `peers N yes|no`, or the exit code 1 without an answer.
+    /// Answer of the restart's coordinator to a status request: `peers N yes|no`, or exit code 1 without an answer.
     pub status: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl Default for StandIn {
 }
 
 impl StandIn {
-    /// A restart that says this in its errors, and hangs.
+    /// Returns a replacement whose restart prints these errors and hangs.
     fn hanging(errors: &str, status: &'static str) -> Self {
         Self {
             restart: format!("printf '%b' \"{}\" >&2\nexec sleep 300", errors),
@@ -48,7 +48,7 @@ impl StandIn {
         }
     }
 
-    /// Writes its programs below `root`, which also takes its state.
+    /// Writes the programs below `root`, where they also store their state.
     pub(crate) fn install(&self, root: &Path) {
         let at = root.display();
         let program = |name: &str, text: &str| {
@@ -57,7 +57,7 @@ impl StandIn {
             fs::write(&path, format!("#!/bin/bash\ncd {at} || exit 1\n{text}\n")).expect("writes");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("mode");
         };
-        // before its version 4 the restart script says that a checkpoint is whole
+        // before version 4 the restart script shows that a checkpoint is complete
         program(
             "dmtcp_launch",
             "[ \"$1\" != --version ] || { echo 'dmtcp_launch (DMTCP) 3.2.0'; exit; }\necho $$ >launched\n\
@@ -88,7 +88,7 @@ impl StandIn {
         );
     }
 
-    /// The cause and detail with which a run of this script fails, and its campaign.
+    /// Runs this script, which must fail; returns the cause, the detail, and the campaign.
     fn failure(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl StandIn {
         (cause, detail, c)
     }
 
-    /// A campaign with one run of this script.
+    /// Returns a campaign with one run of this script.
     fn prepare(&self, name: &str, script: &str, run: &str, checkpoint: &str) -> Campaign {
         let c = campaign(name, "");
         let root = c.dir().join("stand-in");
@@ -121,7 +121,7 @@ impl StandIn {
         c
     }
 
-    /// What [`Self::failure`] tells of a run that is restarted after its first step.
+    /// Like [`Self::failure`], for a run that is restarted after its first step.
     fn restart_failure(&self, name: &str, script: &str) -> (String, String, Campaign) {
         self.failure(
             name,
@@ -132,9 +132,9 @@ impl StandIn {
     }
 }
 
-/// Computes on after its first step.
+/// A script that continues computing after its first step.
 const COMPUTES: &str = "echo 'Time step 1'; exec sleep 300";
-/// The same, having printed its result.
+/// A script that prints its result and then continues computing.
 const HAS_PRINTED: &str = "echo SUCCESS; echo 'Time step 1'; exec sleep 300";
 
 #[test]
@@ -142,7 +142,7 @@ fn a_result_that_was_printed_before_the_checkpoint_was_whole_is_a_checkpoint_too
     require!(Tool::Mpich);
     let (cause, detail, c) = StandIn::default().restart_failure("late", HAS_PRINTED);
     assert!(
-        cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"),
+        cause == "checkpoint" && detail.contains("before checkpoint 1 was complete"),
         "{cause}: {detail}"
     );
     assert!(
@@ -165,7 +165,7 @@ fn a_restart_that_hangs_with_nothing_to_verify_is_told_with_the_checkpoint_that_
     let (cause, detail, _) =
         StandIn::hanging("", "peers 3 yes").failure("hangs", HAS_PRINTED, "timeout_s = 15", moment);
     assert!(
-        cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"),
+        cause == "checkpoint" && detail.contains("before checkpoint 1 was complete"),
         "{cause}: {detail}"
     );
     assert!(
@@ -177,7 +177,7 @@ fn a_restart_that_hangs_with_nothing_to_verify_is_told_with_the_checkpoint_that_
 #[test]
 fn a_result_that_was_printed_after_the_checkpoint_does_not_excuse_a_restart_without_one() {
     require!(Tool::Mpich);
-    // between its checkpoint and its end the program goes on
+    // the program continues between its checkpoint and its end
     let stand_in = StandIn {
         kill: "touch go; until [ -e said ]; do sleep 0.02; done",
         ..StandIn::default()
@@ -222,7 +222,7 @@ fn a_restart_that_fails_by_what_it_prints_is_no_checkpoint_too_late() {
 #[test]
 fn a_checkpoint_that_fails_because_the_time_limit_ends_the_run_is_a_timeout() {
     require!(Tool::Mpich);
-    // DMTCP's command does not come back before the run has been ended, and then fails
+    // DMTCP's command only returns after the run has ended, and then fails
     let stand_in = StandIn {
         checkpoint: "while alive; do sleep 0.02; done; echo 'no coordinator' >&2; exit 2",
         ..StandIn::default()
@@ -237,7 +237,7 @@ fn a_checkpoint_that_fails_because_the_time_limit_ends_the_run_is_a_timeout() {
         cause == "timeout" && detail.contains("3 s (run.timeout_s)"),
         "{cause}: {detail}"
     );
-    // nor does a program that never computes have a checkpoint that failed
+    // a program that never computes has no failed checkpoint either
     let (cause, detail, _) = StandIn::default().failure(
         "silent",
         "exec sleep 300",
@@ -253,7 +253,7 @@ fn a_checkpoint_that_fails_because_the_time_limit_ends_the_run_is_a_timeout() {
 #[test]
 fn a_series_ends_with_its_program_and_says_how_many_checkpoints_it_has() {
     require!(Tool::Mpich);
-    // the third is asked for, but the program ends before it is there
+    // the third checkpoint is requested, but the program ends before it exists
     let stand_in = StandIn {
         checkpoint: "n=$(cat taken 2>/dev/null || echo 0); if [ $n -lt 2 ]; then whole; echo $((n + 1)) >taken; else touch asked; while alive; do sleep 0.02; done; exit 2; fi",
         ..StandIn::default()
@@ -277,7 +277,7 @@ fn a_series_ends_with_its_program_and_says_how_many_checkpoints_it_has() {
             .unwrap_or_else(|| panic!("no {name} {labels:?}: {records:?}"))
     };
     assert_eq!(of("series_checkpoints", &[("planned", "5")]), 2.0);
-    // the stand-in stores the same image twice
+    // the replacement stores the same image twice
     let bytes = of("series_bytes", &[("ckpt", "2")]);
     assert!(bytes > 0.0, "{records:?}");
     assert_eq!(
@@ -291,10 +291,7 @@ fn a_series_ends_with_its_program_and_says_how_many_checkpoints_it_has() {
     );
     assert!(of("series_at_s", &[("ckpt", "2")]) >= 0.6, "{records:?}");
     let report = fs::read_to_string(c.dir().join("reports/series/report.md")).expect("a report");
-    assert!(
-        report.contains("## What checkpoints have in common"),
-        "{report}"
-    );
+    assert!(report.contains("## Similarity of checkpoints"), "{report}");
     assert!(report.contains("every 0.3 s, 5 times"), "{report}");
 }
 
@@ -313,7 +310,7 @@ fn a_series_of_a_program_that_ends_before_the_first_is_a_failure() {
     );
 }
 
-/// Whether the restart of the only run was ended before its time limit.
+/// Checks that the restart of the only run was ended before its time limit.
 fn assert_ended_early(c: &Campaign) {
     let exit = read_json(
         &c.run_dir(c.run_names().first().expect("a run"))
@@ -343,7 +340,7 @@ fn a_restart_whose_processes_are_all_gone_is_not_waited_for() {
     let (cause, detail, c) =
         StandIn::hanging("something went wrong", status).restart_failure("gone", COMPUTES);
     assert!(
-        cause == "restart" && detail.contains("all its processes are gone"),
+        cause == "restart" && detail.contains("all its processes have ended"),
         "{cause}: {detail}"
     );
     assert!(

@@ -1,9 +1,10 @@
-//! What the pages say is tried: `console` blocks of README.md and docs/ are run and their output is compared, commands of `sh` blocks exist,
-//! links lead somewhere, and generated pages are current.
+//! Tests of the pages: `console` blocks of README.md and docs/ are run and their output is compared, commands in `sh` blocks exist, links have a
+//! target, and generated pages are up to date.
 
 mod facts;
 mod varying;
 
+use cvc_testkit::{Tool, require};
 use std::{
     collections::BTreeMap,
     fs,
@@ -23,7 +24,7 @@ fn cvc() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cvc"))
 }
 
-/// The pages of a directory.
+/// Returns the pages in a directory.
 fn pages_in(directory: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join(directory))
         .expect("a directory of pages")
@@ -41,12 +42,12 @@ fn with_text(mut pages: Vec<PathBuf>) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// README.md and every page of docs/, with its text.
+/// Returns README.md and every page of docs/ with their texts.
 fn pages() -> Vec<(PathBuf, String)> {
     with_text([vec![root().join("README.md")], pages_in("docs")].concat())
 }
 
-/// These, and the pages for contributors.
+/// Returns these pages and the pages for contributors.
 fn all_pages() -> Vec<(PathBuf, String)> {
     let others = [
         "CONTRIBUTING.md",
@@ -61,7 +62,7 @@ fn all_pages() -> Vec<(PathBuf, String)> {
     all
 }
 
-/// The fenced blocks of one language.
+/// Returns the fenced blocks of a language.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut inside: Option<(bool, String)> = None;
@@ -81,17 +82,15 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// `TRYCMD=overwrite` writes what the commands really print; what [varies](varying) stays as it is.
+/// With `TRYCMD=overwrite`, writes the real output of the commands into the pages; text that [varies](varying) is kept.
 #[test]
 fn commands_in_console_blocks_print_what_the_pages_show() {
     let root = root();
-    // where a reader types them; no other test of this program cares where it is
+    // run the commands in the directory where a reader types them; no other test of this program depends on the current directory
     std::env::set_current_dir(&root).expect("the repository");
     let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs-pages");
     fs::remove_dir_all(&copies).ok();
     fs::create_dir_all(&copies).expect("a directory");
-    // pages begin series and restore states, which an earlier test has left there
-    fs::remove_dir_all("target/delta").ok();
     let mut compared = Vec::new();
     for (page, text) in pages() {
         let name = page
@@ -108,11 +107,11 @@ fn commands_in_console_blocks_print_what_the_pages_show() {
         compared.push((page, copy, before, patterns));
     }
     let cases = trycmd::TestCases::new();
-    // other tests measure at the same time, which no page shows
+    // hide the measurements of other tests that run at the same time
     cases.env("CVC_MEASURING_DIR", "/nonexistent");
-    // 1 August 2026: the prices that cvc carries do not grow old in a page
+    // set the date to 1 August 2026, because the output would warn when the included prices are old
     cases.env("SOURCE_DATE_EPOCH", "1785542400");
-    // the pages do not use the prices that this machine's user has asked for
+    // do not use prices that the user of this machine has fetched
     cases.env(
         "XDG_CACHE_HOME",
         concat!(env!("CARGO_TARGET_TMPDIR"), "/docs-cache"),
@@ -144,7 +143,7 @@ fn pages_show_what_is_printed_and_no_patterns_of_tests() {
     }
 }
 
-/// A command of cvc: the subcommand, its options and the files of the repository that it names.
+/// Checks a command of cvc: the subcommand, its options, and the files of the repository that it names must exist.
 fn command_exists(words: &[&str], at: &str) {
     let help = cvc().args([words[0], "--help"]).output().expect("cvc");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
@@ -216,6 +215,7 @@ fn scripts_have_right_syntax_and_can_be_executed() {
         "quickstart",
         "test",
         "two-clusters",
+        "docs/build-site",
         ".ci/run",
         "orchestrator/xtask/setup.sh",
     ] {
@@ -249,7 +249,7 @@ fn links_between_pages_lead_to_files() {
     );
     for (page, text) in pages {
         let directory = page.parent().expect("a directory");
-        // what stands between `](` and `)`
+        // the text between `](` and `)`
         for target in text
             .split("](")
             .skip(1)
@@ -264,16 +264,87 @@ fn links_between_pages_lead_to_files() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+/// The table of contents is also used by the site (book.toml).
 #[test]
-fn the_readme_names_every_page() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    for (page, _) in pages() {
-        let name = page.file_name().and_then(|n| n.to_str()).expect("a name");
+fn the_table_of_contents_names_every_page() {
+    let docs = root().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).expect("docs/SUMMARY.md");
+    for page in [pages_in("docs"), pages_in("docs/design")].concat() {
+        let name = page.strip_prefix(&docs).expect("a page of docs/");
         assert!(
-            name == "README.md" || readme.contains(&format!("(docs/{name})")),
-            "README.md does not name docs/{name}"
+            name == Path::new("SUMMARY.md") || contents.contains(&format!("({})", name.display())),
+            "docs/SUMMARY.md does not name {}",
+            name.display()
         );
     }
+}
+
+/// Returns the values of an attribute in a page of HTML.
+fn attribute<'p>(page: &'p str, name: &str) -> Vec<&'p str> {
+    let start = format!(" {name}=\"");
+    page.split(start.as_str())
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect()
+}
+
+#[test]
+fn links_of_the_site_lead_to_pages_and_their_headings() {
+    require!(Tool::MdBook);
+    const REPOSITORY: &str = "https://repository.example/cvc";
+    let site = tempfile::tempdir().expect("a directory");
+    let built = Command::new(root().join("docs/build-site"))
+        .arg(site.path())
+        .arg(REPOSITORY)
+        .output()
+        .expect("starts");
+    assert!(built.status.success(), "{built:?}");
+    let mut pages = BTreeMap::new();
+    for directory in [site.path().to_owned(), site.path().join("design")] {
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|e| e == "html") {
+                let page = fs::read_to_string(&path).expect("a page");
+                pages.insert(path, page);
+            }
+        }
+    }
+    // the page of missing pages is shown at any address, and the one to print has the links of all
+    pages.retain(|path, _| !path.ends_with("404.html") && !path.ends_with("print.html"));
+    assert!(pages.len() > 40, "{:?}", pages.keys());
+    let mut wrong = Vec::new();
+    let mut inside = 0;
+    for (path, page) in &pages {
+        for link in attribute(page, "href") {
+            if let Some(file) = link.strip_prefix(REPOSITORY) {
+                let file = file.split('#').next().unwrap_or_default();
+                if !root().join(file.trim_start_matches('/')).exists() {
+                    wrong.push((path.clone(), link.to_owned()));
+                }
+                continue;
+            }
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            inside += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.parent().expect("a directory").join(file),
+            };
+            let leads = target.canonicalize().is_ok_and(|target| {
+                heading.is_empty()
+                    || pages
+                        .iter()
+                        .find(|(path, _)| path.canonicalize().is_ok_and(|p| p == target))
+                        .is_some_and(|(_, page)| attribute(page, "id").contains(&heading))
+            });
+            if !leads {
+                wrong.push((path.clone(), link.to_owned()));
+            }
+        }
+    }
+    assert!(wrong.is_empty() && inside > 1000, "{inside} {wrong:#?}");
 }
 
 #[test]
@@ -292,8 +363,53 @@ fn completions_are_made_for_the_usual_shells() {
         let finished = cvc().args(["completions", shell]).output().expect("cvc");
         let text = String::from_utf8_lossy(&finished.stdout).into_owned();
         assert!(
-            finished.status.success() && text.contains("doctor") && text.contains("retry-failed"),
+            finished.status.success() && text.contains("COMPLETE"),
             "{shell}"
+        );
+    }
+}
+
+#[test]
+fn shells_complete_campaigns_variants_sites_and_applications() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "tune.toml",
+        "schema = 1\n[sites.local]\n[sites.lab]\n[variants.short]\n",
+    );
+    write("campaigns/earlier/journal.jsonl", "");
+    write("apps/heat.toml", "");
+    let offered = |words: &[&str]| -> Vec<String> {
+        let finished = cvc()
+            .current_dir(directory.path())
+            .env("COMPLETE", "fish")
+            .env_remove("CVC_CAMPAIGNS")
+            .args(["--", "cvc"])
+            .args(words)
+            .output()
+            .expect("cvc");
+        let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+        let first = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
+        text.lines().map(first).collect()
+    };
+    for (words, expected) in [
+        (&["sta"][..], "status"),
+        (&["status", "ear"], "earlier"),
+        (&["plan", "tu"], "tune.toml"),
+        (&["run", "--retry"], "--retry-failed"),
+        (&["run", "tune.toml", "--variant", ""], "short"),
+        (&["install", "l"], "lab"),
+        (&["doctor", "--app", "he"], "heat"),
+        (&["doctor", "--app", "kernel-s"], "kernel-stencil"),
+    ] {
+        let found = offered(words);
+        assert!(
+            found.iter().any(|word| word == expected),
+            "{words:?}: {found:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `cvc doctor --app`: what it says of a descriptor that fits, and of each part that does not.
+//! Tests of `cvc doctor --app`: the output for a descriptor that fits, and for each part that does not.
 
 use crate::{common::campaign, examples::own_program};
 use cvc_testkit::{Campaign, Finished, Running, Tool, require};
@@ -7,7 +7,7 @@ use std::{fs, path::Path, time::Duration};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs `cvc doctor --app` with temporary files of its own, of which nothing may stay.
+/// Runs `cvc doctor --app` with a separate directory for temporary files, and checks that none is left.
 fn doctor(c: &mut Campaign, arguments: &[&str], code: i32) -> Finished {
     let tmp = c.dir().join("tmp");
     fs::create_dir_all(&tmp).expect("makes");
@@ -27,14 +27,14 @@ fn doctor(c: &mut Campaign, arguments: &[&str], code: i32) -> Finished {
     finished
 }
 
-/// The one library that was tried.
+/// Returns the result for the only library that was tried.
 fn tried(finished: &Finished) -> Value {
     let json: Value = serde_json::from_str(&finished.stdout).expect("JSON");
     assert_eq!(json["tried"].as_array().map(Vec::len), Some(1), "{json}");
     json["tried"][0].clone()
 }
 
-/// Parts of the descriptor with their marks, in order.
+/// Returns the parts of the descriptor with their results, in order.
 fn fits(tried: &Value) -> Vec<(String, String)> {
     let of = |item: &Value, key: &str| {
         item[key]
@@ -50,7 +50,7 @@ fn fits(tried: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What was found of a part.
+/// Returns the finding about a part.
 fn found<'a>(tried: &'a Value, key: &str) -> &'a str {
     let item = tried["items"]
         .as_array()
@@ -112,7 +112,7 @@ fn a_descriptor_that_fits_its_program_is_told_line_by_line() {
         "`Verification = SUCCESSFUL`"
     );
     assert!(
-        found(&tried, "progress.step").starts_with("20 steps told, 20 to 400"),
+        found(&tried, "progress.step").starts_with("20 steps printed, 20 to 400"),
         "{tried}"
     );
     assert!(found(&tried, "figures.time_s").ends_with(" s"), "{tried}");
@@ -124,7 +124,7 @@ fn a_pattern_that_finds_nothing_is_the_only_part_that_does_not_fit() {
     let mut c = own_program();
     let file = c.dir().join("own-program/apps/heat.toml");
     let text = fs::read_to_string(&file).expect("reads");
-    // a figure that is spelt otherwise, and steps that are counted otherwise
+    // a figure whose text differs, and steps that are counted differently
     let wrong = text
         .replace("^Time in seconds =", "^Time in minutes =")
         .replace("^Time step (", "^Step (");
@@ -169,7 +169,7 @@ fn a_pattern_that_finds_nothing_is_the_only_part_that_does_not_fit() {
     assert!(line.starts_with("--"), "{line}");
 }
 
-/// A program for one process that says that it wrote 1000 bytes, and restarts from its own checkpoint.
+/// A program for one process that prints that it wrote 1000 bytes, and restarts from its own checkpoint.
 const SCRIPT: &str = r#"#!/bin/sh
 sleep 0.1
 if [ "$1" = restart ]; then [ -s state.ckpt ] && echo SUCCESS; exit; fi
@@ -181,10 +181,10 @@ echo "wrote 1000 bytes"
 echo SUCCESS
 "#;
 
-/// The program and its descriptor.
+/// Returns a campaign with the program and its descriptor.
 fn with_checkpoint(outputs: &str) -> Campaign {
     let c = campaign("fit", "");
-    // sh reads it: a file that another thread's child still holds open for writing cannot be executed
+    // sh reads the script, because a file that another thread's child process still holds open for writing cannot be executed
     let program = c.put("bin/saver", SCRIPT).display().to_string();
     let text = format!(
         "schema = 1\nname = \"saver\"\ntitle = \"for tests\"\n[program]\nnames = [\"sh\"]\ninstall = \"none\"\n[command]\nargs = [\"{program}\"]\n\
@@ -217,7 +217,7 @@ fn own_checkpoints_their_restart_and_the_sizes_of_outputs_are_looked_at() {
         ("success.exit_codes", "fits"),
         ("success.pattern", "fits"),
         ("progress.step", "fits"),
-        // optional, and never printed
+        // an optional figure that is never printed
         ("figures.rate", "doubtful"),
         ("checkpoint.files", "fits"),
         ("checkpoint.time_s", "fits"),
@@ -239,7 +239,7 @@ fn own_checkpoints_their_restart_and_the_sizes_of_outputs_are_looked_at() {
 fn outputs_of_another_size_fail_with_what_was_found_and_headers_may_explain_it() {
     require!(Tool::Mpich);
     let tried = examine_saver("scale = 0.9", 10);
-    let said = "out.1 on localhost has 1000 bytes, and the program says that it wrote 900";
+    let said = "out.1 on localhost has 1000 bytes, but the program says that it wrote 900";
     assert!(
         found(&tried, "outputs.out_bytes").ends_with(said),
         "{tried}"
@@ -247,7 +247,7 @@ fn outputs_of_another_size_fail_with_what_was_found_and_headers_may_explain_it()
     examine_saver("scale = 0.9\nheader_bytes = 100", 0);
     let tried = examine_saver("scale = 0.9\nheader_bytes = 99", 10);
     assert!(
-        found(&tried, "outputs.out_bytes").ends_with("900, without at most 99 of headers"),
+        found(&tried, "outputs.out_bytes").ends_with("900, not counting up to 99 of headers"),
         "{tried}"
     );
 }
@@ -312,4 +312,24 @@ fn what_is_not_there_is_told_with_the_way_to_get_it() {
         count.contains("saver runs on at most 1 processes, not 2"),
         "{count}"
     );
+}
+
+#[test]
+fn a_program_next_to_its_descriptor_or_next_to_apps_is_found() {
+    require!(Tool::Mpich);
+    for place in ["my-shell", "apps/my-shell"] {
+        let mut c = campaign("next-to-it", "");
+        c.env("CVC_DMTCP_ROOT", "/nonexistent/dmtcp");
+        c.script_app("script", "sleep 0.1\necho Time step 1\necho SUCCESS", "");
+        let descriptor = c.dir().join("apps/script.toml");
+        let text = fs::read_to_string(&descriptor).expect("the descriptor");
+        fs::write(&descriptor, text.replace("[\"sh\"]", "[\"my-shell\"]")).expect("writes");
+        std::os::unix::fs::symlink("/bin/sh", c.dir().join(place)).expect("links");
+        let finished = doctor(&mut c, &["apps/script.toml", "--mpi", "mpich", "--json"], 0);
+        let tried = tried(&finished);
+        assert!(
+            fits(&tried).contains(&("success.pattern".to_owned(), "fits".to_owned())),
+            "{tried:#}"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! `cvc doctor --probe`: a small checkpoint and its restart with each MPI library, and what it says where that fails.
+//! Tests of `cvc doctor --probe`: a small checkpoint and its restart with each MPI library, and the messages if that fails.
 
 use crate::common::{
     SITE, campaign,
@@ -22,14 +22,14 @@ const COLUMNS: [&str; 5] = [
     "result_verified",
 ];
 
-/// The prefix of a tool that lies in its `bin`.
+/// Returns the prefix of a tool that is in the prefix's `bin`.
 fn prefix(tool: Tool) -> PathBuf {
     tool.find()
         .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
         .expect("the test requires it")
 }
 
-/// A campaign whose site has this DMTCP and these libraries, and temporary files of its own.
+/// Returns a campaign whose site has this DMTCP and these libraries, with a separate directory for temporary files.
 fn site(name: &str, dmtcp: &Path, libraries: &str) -> Campaign {
     let text = format!(
         "{SITE}dmtcp.prefix = \"{}\"\n{libraries}\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\ncheckpointer = \"dmtcp\"\n",
@@ -42,7 +42,7 @@ fn site(name: &str, dmtcp: &Path, libraries: &str) -> Campaign {
     c
 }
 
-/// Panics if there is a temporary directory, a campaign or a process of the probe.
+/// Panics if a temporary directory, a campaign or a process of the probe is left.
 fn assert_nothing_left(c: &Campaign) {
     let tmp: Vec<_> = fs::read_dir(c.dir().join("tmp"))
         .expect("lists")
@@ -51,13 +51,13 @@ fn assert_nothing_left(c: &Campaign) {
         .collect();
     assert!(tmp.is_empty(), "{tmp:?}");
     assert!(!c.dir().join("campaigns").exists());
-    // A shepherd that has reported the end of its run may still be on its way out.
+    // A shepherd may still be ending after it has reported the end of its run.
     cvc_testkit::wait_until("the end of its processes", Duration::from_secs(10), || {
         cvc_testkit::process::of_directory(c.dir()).is_empty()
     });
 }
 
-/// Runs the probe to its end; its processes may ignore SIGTERM, so it has a time limit of its own.
+/// Runs the probe to its end, with a time limit, because its processes may ignore SIGTERM.
 fn probe(c: &Campaign, arguments: &[&str], code: i32) -> Finished {
     let finished =
         Running::start(c.command(&[&["doctor", "campaign.toml", "--probe"], arguments].concat()))
@@ -115,7 +115,7 @@ fn a_checkpoint_is_taken_and_restarted_with_open_mpi() {
             .expect("seconds");
         assert!(seconds > 0.0 && seconds < 120.0, "{column}: {seconds}");
     }
-    // progress is shown while it runs
+    // progress is shown during the run
     assert!(
         finished
             .stderr
@@ -257,7 +257,10 @@ fn without_dmtcp_nothing_is_tried_and_the_hint_says_how_to_get_it() {
         "mpi.mpich = { family = \"mpich\" }",
     );
     let told = probe(&c, &[], 5).stdout;
-    assert!(told.starts_with("no checkpoint could be tried\n"), "{told}");
+    assert!(
+        told.starts_with("no checkpoint could be tested\n"),
+        "{told}"
+    );
     assert!(
         told.contains("DMTCP is not installed at /nonexistent/dmtcp")
             && told.contains("or correct `dmtcp.prefix` of the site")

@@ -1,4 +1,4 @@
-//! `cvc doctor SITE` on nodes of a lab: what is as it should be, and what is not, with its hint.
+//! Tests of `cvc doctor SITE` on nodes of a lab: what is right, and what is wrong, with its hint.
 
 use cvc_testkit::{
     Lab, Tool,
@@ -8,7 +8,7 @@ use cvc_testkit::{
 use serde_json::Value;
 use std::{fs, path::Path, time::Duration};
 
-/// A campaign on the nodes of a lab, in a directory that its laptop sees.
+/// Writes a campaign on the nodes of a lab, into a directory that the lab's laptop sees.
 fn write(lab: &Lab, site: &str) {
     let text = format!(
         "schema = 1\nname = \"far\"\n[sites.lab]\nkind = \"ssh\"\n{site}\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\n"
@@ -16,7 +16,7 @@ fn write(lab: &Lab, site: &str) {
     fs::write(lab.directory().join("far.toml"), text).expect("writes");
 }
 
-/// Standard output, standard error and exit code of the real program on the laptop.
+/// Returns standard output, standard error and exit code of `cvc` on the laptop.
 fn cvc(lab: &Lab, args: &[&str]) -> (String, String, Option<i32>) {
     let mut command = lab.command(env!("CARGO_BIN_EXE_cvc"));
     command.args(args).current_dir(lab.directory());
@@ -45,7 +45,7 @@ fn find<'a>(checks: &'a [Value], what: &str) -> (&'a str, &'a str, &'a str) {
     (text("state"), text("found"), text("hint"))
 }
 
-/// The prefix of a launcher.
+/// Returns the installation prefix of a launcher.
 fn prefix(launcher: &Path) -> &Path {
     launcher
         .parent()
@@ -113,7 +113,7 @@ fn a_sound_site_passes_every_check() {
         fs::read_to_string(lab.home().join(".config/cvc/known_hosts/lab")).expect("pinned keys");
     assert_eq!(pinned.lines().count(), 3, "{pinned}");
     nothing_is_left(&lab);
-    // the file alone: this machine, and then its sites
+    // with the campaign file alone, checks this machine and then its sites
     let (stdout, stderr, code) = cvc(&lab, &["doctor", "far.toml"]);
     assert!(
         stdout.contains("\nsite lab\n") && stdout.contains("ok  ssh between nodes"),
@@ -128,7 +128,7 @@ fn a_sound_site_passes_every_check() {
     );
 }
 
-/// What makes each node another one.
+/// Makes the two nodes differ in software and settings.
 fn spoil(first: &Node, second: &Node) {
     second.shell("mkdir -p /opt/only-here; mv ~/.ssh/id_ed25519 ~/.ssh/away");
     first.shell("mkdir -p /scratch-local/x; rm -rf /srv/base; echo x >/srv/base");
@@ -163,12 +163,12 @@ fn problems_are_reported_with_their_hints() {
     bad(
         "path: base",
         "n1: /srv/base is missing",
-        "make it on all nodes",
+        "create it on all nodes",
     );
     bad(
         "path: app_dirs /opt/only-here",
         "n1: /opt/only-here is missing; n2: /opt/only-here",
-        "make it on all nodes",
+        "create it on all nodes",
     );
     bad("ssh between nodes", "n2 to n1: ", "authorized_keys");
     bad(
@@ -181,7 +181,7 @@ fn problems_are_reported_with_their_hints() {
         "n2 see what n1 writes",
         "kind = \"shared\"",
     );
-    bad("path: mpi none", "/no/such/place is missing", "make it");
+    bad("path: mpi none", "/no/such/place is missing", "create it");
     assert_eq!(find(&all, "MPI library none").0, "doubtful");
     let (stdout, _, code) = cvc(&lab, &["doctor", "lab"]);
     assert_eq!(code, Some(4));
@@ -197,7 +197,7 @@ fn problems_are_reported_with_their_hints() {
 fn a_clock_that_is_wrong_is_noticed() {
     require!(Tool::Lab);
     let lab = Lab::builder().nodes(2).build();
-    // a machine whose clock cannot be set has another `date`
+    // replace `date`, because the clock of a machine may not be changed
     let real = lab.node("n2").shell("command -v date").trim().to_owned();
     lab.node("n2").shell(&format!("printf '#!/bin/sh\\nexec {real}.real -d \"+3 sec\" \"$@\"\\n' >/tmp/date; cp {real} {real}.real; chmod 755 /tmp/date; mv /tmp/date {real}"));
     write(

@@ -1,4 +1,4 @@
-//! `cvc doctor FILE` begins with what keeps the campaign from running.
+//! Tests that `cvc doctor FILE` begins with what prevents the campaign from running.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Tool, require};
@@ -33,7 +33,7 @@ fn the_verdict_comes_first_and_names_the_missing_program_and_its_remedy() {
             && told.contains("hint: make it yourself"),
         "{told}"
     );
-    // what the campaign does not use is not looked at
+    // software that the campaign does not use is not checked
     for unused in [
         "strace",
         "Darshan",
@@ -75,7 +75,7 @@ fn one_remedy_for_many_points_is_told_once_and_only_hazards_of_the_campaign_foll
         told.contains("gzip") && told.contains("hwloc-linuxio") && !told.contains("openmpi-btl"),
         "{told}"
     );
-    // hazards are folded until somebody asks
+    // details of hazards are shown only on request
     assert!(!told.contains("HWLOC_COMPONENTS"), "{told}");
     let whole = c
         .cvc(&["doctor", "campaign.toml", "--hazards"])
@@ -131,7 +131,7 @@ fn of_a_cloud_it_tells_what_a_run_stumbles_over_first() {
         "[sites.cloud]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c7g.large\"], nodes = 2 }\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n",
     );
     let program = c.dir().join("cvc-node");
-    // the head of a program for x86-64
+    // the ELF header of a program for x86-64
     let mut header = b"\x7fELF".to_vec();
     header.resize(18, 0);
     header.extend([0x3e, 0]);
@@ -147,7 +147,7 @@ fn of_a_cloud_it_tells_what_a_run_stumbles_over_first() {
     };
     let text = told(&c);
     for part in [
-        "is for x86_64, which c7g.large is not",
+        "is for x86_64, but not for c7g.large",
         "Ansible",
         "this cvc was built without EC2",
         "hint: build it with the feature `ec2`",

@@ -1,4 +1,4 @@
-//! The files in `examples/`: each plans, with each variant, and its variant `quick` runs where its tools are.
+//! Tests of the files in `examples/`: each file plans with each of its variants, and its variant `quick` runs if its tools are installed.
 
 use crate::common::campaign;
 use cvc_testkit::{Campaign, Finished, Tool, campaign::read_json, require};
@@ -16,7 +16,7 @@ fn examples() -> PathBuf {
         .expect("examples/")
 }
 
-/// The campaign files.
+/// Returns the campaign files.
 fn files() -> Vec<PathBuf> {
     let toml_in = |directory: PathBuf| {
         let entries = fs::read_dir(directory)
@@ -34,7 +34,7 @@ fn files() -> Vec<PathBuf> {
     .concat()
 }
 
-/// A campaign directory with what an example consists of.
+/// Returns a campaign directory with copies of an example's files.
 fn copied(name: &str, parts: &[&str]) -> Campaign {
     let c = campaign(name, "");
     for part in parts {
@@ -46,7 +46,7 @@ fn copied(name: &str, parts: &[&str]) -> Campaign {
     c
 }
 
-/// Runs the variant `quick`; every planned run must succeed.
+/// Runs the variant `quick`, in which every planned run must succeed.
 fn run_quick(c: &Campaign, name: &str, file: &str) -> Finished {
     let ran = c.cvc(&["run", "--variant", "quick", file]).expect(0);
     assert!(
@@ -104,7 +104,7 @@ fn every_example_plans_with_every_variant_and_has_a_quick_one() {
     }
 }
 
-/// The own program, compiled for Open MPI as its file says.
+/// Returns the example of an own program, compiled for Open MPI as its campaign file describes.
 pub fn own_program() -> Campaign {
     let c = copied(
         "own",
@@ -178,13 +178,15 @@ fn the_own_program_is_restarted_from_a_checkpoint() {
     assert_eq!(verified["value"].as_f64(), Some(1.0), "{verified}");
 }
 
-/// The training, its script executable as it is in the repository.
+/// Returns the example of a training, with its script executable as in the repository.
 fn training() -> Campaign {
     let parts = [
         "training.toml",
         "train.py",
         "apps/training.toml",
         "apps/training-torch.toml",
+        "apps/training-sharded.toml",
+        "apps/training-best.toml",
     ];
     let parts = parts.map(|part| format!("training/{part}"));
     let c = copied("training", &parts.each_ref().map(String::as_str));
@@ -216,7 +218,31 @@ fn a_training_that_is_restarted_ends_with_the_same_loss() {
     assert_eq!(value("Loss"), value("Loss of the whole run"));
 }
 
-/// Outputs of the runs of a variant that end with this name, `stdout` or `restart.stdout`.
+#[test]
+fn sharded_and_best_checkpoints_of_the_training_restart_and_have_the_size_of_their_parameters() {
+    require!(Tool::OpenMpi, Tool::Training);
+    let c = training();
+    c.cvc(&["run", "--variant", "kept", "training/training.toml"])
+        .expect(0);
+    let restarts = outputs(&c, "training-kept", "restart.stdout");
+    assert_eq!(restarts.len(), 6, "three programs on one and two processes");
+    for output in &restarts {
+        assert_eq!(
+            behind(output, "Loss"),
+            behind(output, "Loss of the whole run")
+        );
+    }
+    let best = restarts
+        .iter()
+        .filter(|output| output.contains(": epoch 7"));
+    assert_eq!(
+        best.count(),
+        2,
+        "the last two epochs are not better: {restarts:?}"
+    );
+}
+
+/// Returns the outputs of a variant's runs, from files whose names end with `stdout` or `restart.stdout`.
 fn outputs(c: &Campaign, campaign: &str, name: &str) -> Vec<String> {
     fs::read_dir(c.dir().join(format!("campaigns/{campaign}/runs")))
         .expect("runs")
@@ -225,7 +251,7 @@ fn outputs(c: &Campaign, campaign: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What stands behind the last `KEY =` of an output.
+/// Returns the text after the last `KEY =` in an output.
 fn behind(output: &str, key: &str) -> String {
     let mut found = output
         .lines()
@@ -310,7 +336,7 @@ fn process_0_alone_writes_the_checkpoint_and_returns_to_holes_that_it_left() {
         .map(|event| event[1])
         .collect();
     assert_eq!(writers.len(), 1, "{writers:?}");
-    // a file is renamed when it is whole: what lies between two closings of a writer is one checkpoint
+    // a file is renamed when it is complete: all writes between two closes of a writer are one checkpoint
     let (mut checkpoints, mut writes) = (Vec::new(), Vec::new());
     for event in of_file {
         match event[5] {
@@ -323,7 +349,7 @@ fn process_0_alone_writes_the_checkpoint_and_returns_to_holes_that_it_left() {
     }
     assert_eq!(checkpoints.len(), 9);
     for writes in checkpoints {
-        // the data, with holes; then back, twice, and what fills them
+        // the data with holes; then the writer returns twice to fill the holes
         let returns = writes
             .windows(2)
             .filter(|two| two[1][0] < two[0][0])
@@ -371,7 +397,7 @@ fn a_training_whose_loss_is_another_after_its_restart_fails() {
     require!(Tool::OpenMpi, Tool::Training);
     let c = training();
     let script = c.dir().join("training/train.py");
-    // momenta that are forgotten change the last epoch
+    // without the restored momenta, the last epoch gives another result
     let text = fs::read_to_string(&script).expect("reads");
     let forgets = text.replace(
         "momenta[name][...] = file[\"momenta/\" + name][...]",

@@ -1,4 +1,4 @@
-//! `cvc explain`, `cvc status --watch` and `cvc serve`: why a run is where it is. About five seconds.
+//! Tests of `cvc explain`, `cvc status --watch` and `cvc serve`, which show why a run is in its state. They take about five seconds.
 
 use crate::common::campaign;
 use cvc_testkit::{Tool, require, wait_until};
@@ -84,7 +84,7 @@ fn what_failed_what_waits_and_what_is_excluded_is_explained() {
         .cvc(&["explain", "campaign.toml", &succeeded])
         .expect(0)
         .stdout;
-    assert!(shown.contains("it succeeded"), "{shown}");
+    assert!(shown.contains("at the first attempt"), "{shown}");
 
     let points = c
         .cvc(&["explain", "campaign.toml", "processes=2,3"])
@@ -161,10 +161,10 @@ fn a_browser_of_this_machine_sees_the_campaign_at_the_address_that_is_printed() 
         .expect("a request");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
-        // the answer comes in chunks, whose lengths stand between its bytes, also within a character
+        // the answer comes in chunks, and the length of a chunk may stand within a character
         String::from_utf8_lossy(&answer).into_owned()
     };
-    // the address leads to a place of its own, with a cookie
+    // the address redirects to a secret path, with a cookie
     let sent = get(&format!("/?token={token}"), "");
     let header = |name: &str| {
         let line = sent.lines().find_map(|line| line.strip_prefix(name));
@@ -175,8 +175,8 @@ fn a_browser_of_this_machine_sees_the_campaign_at_the_address_that_is_printed() 
     let (place, cookie) = (header("Location:"), header("Set-Cookie:"));
     let cookie = cookie.split(';').next().expect("a cookie");
     let page = get(&place, cookie);
-    assert!(page.contains("100 % done: 1 run succeeded"), "{page}");
-    // the report that `cvc run` wrote
+    assert!(page.contains("100 % of 1 run done: 1 succeeded"), "{page}");
+    // the report written by `cvc run`
     let report = get(&format!("{place}report"), cookie);
     assert!(report.contains("<h1>served</h1>") || report.contains("served"));
     assert!(get("/", cookie).contains("404"), "only there");

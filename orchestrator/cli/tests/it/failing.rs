@@ -1,10 +1,10 @@
-//! Runs that fail: each with its cause, its logs kept, its retries counted, and an exit code that says so.
+//! Tests of failing runs: each has its cause, its logs are kept, its retries are counted, and the exit code reports it.
 
 use crate::common::{SITE, campaign, scripted};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, process::Command};
 
-/// The one failure of a campaign of one run without retries: its cause and detail.
+/// Returns cause and detail of the only failure, in a campaign of one run without retries.
 fn failure(c: &Campaign) -> (String, String) {
     c.run().expect(10);
     c.assert_nothing_left();
@@ -109,7 +109,7 @@ fn a_program_that_hangs_and_ignores_sigterm_is_ended_in_time() {
 #[test]
 fn what_a_program_leaves_running_is_ended_with_its_run() {
     require!(Tool::OpenMpi);
-    // Open MPI's launcher does not wait for what its rank has left; Hydra does, as long as its pipes are held
+    // Open MPI's launcher does not wait for processes that a rank has left behind; Hydra waits as long as they hold its pipes
     let c = campaign(
         "daemon",
         &format!(
@@ -141,14 +141,14 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     );
     c.script_app("bad", "echo attempt; exit 1", "")
         .script_app("good", "echo SUCCESS", "");
-    // whatever fails in the same way
+    // all runs fail in the same way, but the session continues
     let output = c.cvc(&["run", "campaign.toml", "--keep-going"]).expect(10);
     assert!(
         output.stderr.contains("failed too often: 3 runs skipped"),
         "{}",
         output.stderr
     );
-    // 2 runs of 2 attempts each, and 5 good ones: a point that is set aside does not stop the others
+    // 2 runs with 2 attempts each, and 5 successful ones: the points that are given up do not stop the others
     assert_eq!(
         (c.failures().len(), c.events("point-quarantined").len()),
         (4, 1)
@@ -169,12 +169,12 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
         "the report says what failed"
     );
 
-    // without being asked for, nothing is tried again
+    // failed runs are not retried without the option
     let before = c.events("run-intended").len();
     c.run().expect(10);
     assert_eq!(c.events("run-intended").len(), before);
 
-    // asked for: attempts go on counting, and the logs of earlier ones stay
+    // with the option, numbers of attempts continue, and the logs of earlier attempts are kept
     c.cvc(&["run", "campaign.toml", "--retry-failed", "--keep-going"])
         .expect(10);
     assert_eq!(c.failures().len(), 8);
@@ -188,7 +188,7 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
         c.run_names()
     );
 
-    // fixed (the program, not its descriptor): all is done, the point's other runs too
+    // after the program (not its descriptor) was corrected, everything is done, including the other runs of the point
     c.put("bin/bad.sh", "sleep 0.05; echo SUCCESS");
     c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(0);
     assert_eq!(
@@ -199,7 +199,7 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     c.run().expect(0);
 }
 
-/// A campaign of two programs at three numbers of processes.
+/// Returns a campaign of two programs at three numbers of processes.
 fn two_programs(name: &str, run: &str) -> Campaign {
     campaign(
         name,
@@ -222,7 +222,7 @@ fn a_campaign_whose_first_runs_fail_alike_stops_shows_why_and_goes_on_later() {
     let said = &output.stderr;
     assert!(
         said.contains(
-            "site local begins no more runs: 3 attempts at 3 points failed in the same way"
+            "site local starts no more runs: 3 attempts at 3 points failed in the same way"
         ),
         "{said}"
     );
@@ -239,14 +239,14 @@ fn a_campaign_whose_first_runs_fail_alike_stops_shows_why_and_goes_on_later() {
     assert_eq!(tried.into_iter().collect::<Vec<_>>(), ["application"]);
     c.assert_nothing_left();
 
-    // another session begins anew, and goes on regardless only if it is told to
+    // another session starts counting again, and continues in spite of failures only with the option
     c.run().expect(10);
     let before = c.failures().len();
     assert!((4..10).contains(&before), "{before}");
     c.cvc(&["run", "campaign.toml", "--keep-going"]).expect(10);
     assert_eq!(c.events("point-quarantined").len(), 6);
 
-    // mended
+    // correct the program
     c.put("bin/one.sh", "sleep 0.1; echo SUCCESS");
     c.put("bin/two.sh", "sleep 0.1; echo SUCCESS");
     c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(0);
@@ -260,7 +260,7 @@ fn a_program_that_works_lets_the_campaign_go_on_and_hopeless_attempts_are_left_o
         .script_app("two", "sleep 0.1; echo SUCCESS", "");
     let output = c.run().expect(10);
     assert!(
-        !output.stderr.contains("begins no more runs"),
+        !output.stderr.contains("starts no more runs"),
         "{}",
         output.stderr
     );
@@ -274,7 +274,7 @@ fn a_program_that_works_lets_the_campaign_go_on_and_hopeless_attempts_are_left_o
         .into_iter()
         .filter(|e| e["outcome"]["result"] == "failed")
         .collect();
-    // six runs with three attempts each would be 18; one run of each of three points is tried again
+    // six runs with three attempts each would be 18; only one run of each of three points is retried
     assert!((6..=9).contains(&ended.len()), "{ended:?}");
     let left_out = ended
         .iter()
@@ -286,7 +286,7 @@ fn a_program_that_works_lets_the_campaign_go_on_and_hopeless_attempts_are_left_o
         .count();
     assert_eq!(left_out, 6, "{ended:?}");
 
-    // it is written down, so that the next session does not try again either
+    // the failure is in the journal, so that the next session does not retry either
     c.run().expect(10);
     let again = c.events("run-finished").into_iter();
     assert_eq!(
@@ -294,7 +294,7 @@ fn a_program_that_works_lets_the_campaign_go_on_and_hopeless_attempts_are_left_o
         ended.len()
     );
 
-    // the program's own words have a place
+    // the status shows where the program's output is
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
     assert!(
         status.contains("6 of 12 runs succeeded (50 %), 6 failed (50 %)"),
@@ -340,7 +340,7 @@ fn a_setting_without_effect_fails_the_run() {
                 .any(|f| f.1.contains("OMPIO did not report"))
     );
 
-    // the library says that it took the hints, but another number of ranks wrote
+    // the library reports that it accepted the hints, but another number of ranks wrote
     let hints = "key = cb_nodes value = 2\nkey = cb_config_list value = *:2\nkey = romio_cb_write value = enable\nkey = romio_cb_read value = enable";
     let c = campaign(
         "writers",
@@ -360,7 +360,7 @@ fn a_setting_without_effect_fails_the_run() {
     );
 }
 
-/// The program is content and ends with 0, as with an MPI library that hides a full disk; its files tell another story.
+/// The program ends with 0, as with an MPI library that hides a full disk; but its files do not contain the data.
 #[test]
 fn files_that_do_not_hold_what_was_written_fail_the_run() {
     require!(Tool::Mpich);
@@ -402,7 +402,7 @@ fn files_that_do_not_hold_what_was_written_fail_the_run() {
     }
 }
 
-/// A small tmpfs; unmounted at the end, also of a test that failed.
+/// A small tmpfs; unmounted at the end, even if the test fails.
 struct Tmpfs(std::path::PathBuf);
 
 impl Drop for Tmpfs {
@@ -459,7 +459,7 @@ fn a_full_disk_fails_its_runs_and_the_others_go_on() {
         "what was written there is removed"
     );
 
-    // the same with a program that does not notice
+    // the same with a program that does not check its writes
     let c = campaign(
         "hidden",
         &text

@@ -1,4 +1,4 @@
-//! Every write of a campaign fails once: nothing is lost, nothing is done twice, and the next `cvc run` goes on.
+//! Tests in which every write of a campaign fails once: nothing is lost or done twice, and the next `cvc run` continues.
 
 use crate::common::scripted;
 use cvc_testkit::{Campaign, Tool, campaign::utf8, require, wait_until};
@@ -16,7 +16,7 @@ fn campaign(name: &str) -> Campaign {
     )
 }
 
-/// Lets the write `point` fail in this way at its occurrence `at` (from 0), then runs the campaign to its end. Returns whether it occurred at all.
+/// Lets the write `point` fail in this way at its occurrence `at` (from 0), then runs the campaign to its end. Returns whether the write occurred.
 fn fails_once(mut c: Campaign, point: &str, at: usize, how: &str) -> bool {
     let when = format!("{point} at {at}: {how}");
     let skipped = if at == 0 {
@@ -89,7 +89,7 @@ fn a_record_that_cannot_be_synced_ends_the_session_and_the_next_one_goes_on() {
     while fails_once(campaign("syncs"), "journal.jsonl.sync", at, "eio") {
         at += 1;
     }
-    // the end of a run is synced with the beginning of the next, or with what ends the session
+    // the end of a run is synced together with the start of the next one, or with the record that ends the session
     assert!(at >= 8, "{at} syncs");
 }
 
@@ -117,7 +117,7 @@ fn a_file_of_the_campaign_or_of_a_run_that_cannot_be_written_costs_at_most_an_at
             "{point} is written in every campaign"
         );
     }
-    // half of it
+    // half of the data is written
     for point in [
         "plan.json.write",
         "records.jsonl.write",

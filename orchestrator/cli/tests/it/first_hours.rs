@@ -1,4 +1,4 @@
-//! What people meet in their first hours: files that are gone, keys without effect, numbers without units.
+//! Tests of situations in the first hours of use: missing files, keys without effect, numbers without units.
 
 use crate::common::{SITE, campaign, scripted};
 use cvc_testkit::{Running, Tool, require};
@@ -61,9 +61,7 @@ fn a_run_whose_directory_was_deleted_is_told_and_repeated() {
         "{status}"
     );
     assert!(
-        status.contains(
-            "1 of these had succeeded, and its directory is missing: `cvc run` repeats it"
-        ),
+        status.contains("1 of these succeeded, but its directory is missing: `cvc run` repeats it"),
         "{status}"
     );
     let json: serde_json::Value = serde_json::from_str(
@@ -83,7 +81,7 @@ fn a_run_whose_directory_was_deleted_is_told_and_repeated() {
     let again = c.run().expect(0).stderr;
     assert!(
         again.contains(&format!(
-            "run {run} had succeeded, and its directory is missing: it will be repeated"
+            "run {run} succeeded, but its directory is missing: it will be repeated"
         )),
         "{again}"
     );
@@ -121,7 +119,7 @@ fn keys_without_effect_are_told() {
         .expect(0)
         .stderr;
     assert!(
-        variant.contains("warning: variant `short`: `run.repeats` is as in the file without it"),
+        variant.contains("warning: variant `short`: `run.repeats` is the same as without it"),
         "{variant}"
     );
     assert!(!variant.contains("timeout_s"), "{variant}");
@@ -189,7 +187,7 @@ fn a_number_without_a_unit_and_a_file_for_a_directory_are_refused() {
         .expect(2)
         .stderr;
     assert!(
-        refused.contains("it is a file, and a directory is needed"),
+        refused.contains("it is a file; name a directory"),
         "{refused}"
     );
 }
@@ -238,18 +236,18 @@ fn impossible_orders_of_magnitude_are_asked_back() {
         let told = format!("{}{}", told.stdout, told.stderr);
         assert!(
             told.contains("1Nx100000P puts 100000 processes on a node")
-                && told.contains("is the number a typing error?"),
+                && told.contains("check the number"),
             "{told}"
         );
     }
     assert_eq!(c.run_names().len(), 1);
-    // ten thousand repeats of a minute
+    // ten thousand repeats of one minute
     let long = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(!long.contains("is that meant?"), "{long}");
+    assert!(!long.contains("is this intended?"), "{long}");
     c.rewrite(&matrix("processes = 1\n[matrix.user]\nn = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n[run]\nrepeats = 10_000\n"));
     let long = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     assert!(
-        long.contains(" days") && long.contains("is that meant?"),
+        long.contains(" days") && long.contains("is this intended?"),
         "{long}"
     );
 }

@@ -1,4 +1,4 @@
-//! Directories from somebody else, journals that went back, and controllers beside one another.
+//! Tests of directories made by other users, of journals that were set back, and of concurrent controllers.
 
 use crate::common::scripted;
 use cvc_testkit::{Campaign, Tool, require, wait_until};
@@ -13,7 +13,7 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A campaign whose runs say that they began, and end when they are let go.
+/// Returns a campaign whose runs record their start, and end when the test allows it.
 fn waiting(name: &str, repeats: u32) -> Campaign {
     let campaign = scripted(
         name,
@@ -47,7 +47,7 @@ fn go(campaign: &Campaign) {
     fs::write(campaign.dir().join("marks/go"), "").expect("writes");
 }
 
-/// The content of all files below a directory.
+/// Returns the contents of all files below a directory.
 fn content(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
@@ -132,7 +132,7 @@ fn names_in_a_journal_from_elsewhere_are_no_paths() {
         let refused = campaign.cvc(&["run", "campaign.toml"]).expect(7);
         let place = format!("journal.jsonl is damaged, line {line}: ");
         assert!(
-            refused.stderr.contains(&place) && refused.stderr.contains("is no name of"),
+            refused.stderr.contains(&place) && refused.stderr.contains("is not a valid name of"),
             "{}",
             refused.stderr
         );
@@ -173,7 +173,9 @@ fn a_journal_that_went_back_replaces_no_results() {
         fs::write(&journal, &harmed).expect("writes");
         let refused = campaign.run().expect(7);
         assert!(
-            refused.stderr.contains("journal.jsonl went back: it has"),
+            refused
+                .stderr
+                .contains("journal.jsonl was reset to an earlier state: it has"),
             "{}",
             refused.stderr
         );
@@ -191,21 +193,25 @@ fn a_journal_that_went_back_replaces_no_results() {
     }
     fs::write(&journal, &older).expect("writes");
     let repaired = campaign.cvc(&["fsck", "--repair", "campaigns/back"]);
-    assert!(repaired.stdout.contains("went back"), "{}", repaired.stdout);
+    assert!(
+        repaired.stdout.contains("reset to an earlier state"),
+        "{}",
+        repaired.stdout
+    );
     campaign.run().expect(0);
     assert_eq!(
         content(&campaign.root().join("runs")),
         runs,
         "nothing was measured again"
     );
-    // without its mark, as in a directory that a tool copied in part
+    // without the mark, as in a directory that was copied incompletely
     fs::write(&journal, &older).expect("writes");
     fs::remove_file(campaign.root().join("journal.mark")).expect("removes");
     let taken = campaign.run().expect(0);
     assert!(
         taken
             .stderr
-            .contains("3 finished runs the journal did not know"),
+            .contains("3 finished runs missing in the journal"),
         "{}",
         taken.stderr
     );
@@ -245,7 +251,7 @@ fn a_controller_whose_journal_somebody_else_writes_stops() {
     let campaign = waiting("fenced", 2);
     let first = campaign.start(&["run", "campaign.toml"]);
     wait_begun(&campaign, 1);
-    // what a controller does that no lock keeps away
+    // do what a controller does that no lock stops
     let journal = campaign.root().join("journal.jsonl");
     let mut text = fs::read(&journal).expect("reads");
     text.extend_from_slice(
@@ -318,7 +324,7 @@ fn what_is_left_of_a_site_that_the_file_no_longer_names_is_never_called_nothing(
         )
     };
     let unreachable = ",\"place\":{\"kind\":\"slurm\",\"head\":{\"name\":\"login\",\"address\":\"127.0.0.1\",\"port\":9},\"base\":\"~/.cvc\"}";
-    for (place, said) in [("", "did not write down where"), (unreachable, "127.0.0.1")] {
+    for (place, said) in [("", "without recording where"), (unreachable, "127.0.0.1")] {
         let _ = fs::remove_dir_all(campaign.root());
         campaign.put("campaigns/renamed/journal.jsonl", &journal(place));
         let left = campaign.cvc(&["down", "campaign.toml"]).expect(9);
@@ -348,7 +354,7 @@ fn what_is_left_of_a_site_that_the_file_no_longer_names_is_never_called_nothing(
         .expect(4);
 }
 
-/// A library that makes `flock` do nothing, as on file systems that do not pass locks on; `None` without a compiler.
+/// Compiles a library that makes `flock` do nothing, as on file systems that do not support locks; `None` without a compiler.
 fn without_locks(dir: &Path) -> Option<PathBuf> {
     let (source, library) = (dir.join("flock.c"), dir.join("libflock.so"));
     fs::write(
@@ -385,7 +391,7 @@ fn without_locks_the_later_controller_stops_before_it_does_anything() {
     first.wait(LIMIT).expect(0);
     assert_eq!(begun(&campaign), 2, "each run began once");
     campaign.assert_whole(2);
-    // one that was killed is no controller any more
+    // a killed controller does not count as running
     let campaign = campaign;
     let third = campaign.start(&["run", "campaign.toml", "--retry-failed"]);
     third.signal(Signal::SIGKILL);

@@ -1,4 +1,5 @@
-//! Campaign files and campaign directories of somebody else: which commands start what they name, and what they get of the user's secrets.
+//! Tests of campaign files and directories of other users: which commands start the programs that they name, and which of the user's secrets these
+//! receive.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Running, campaign::LIMIT};
@@ -11,7 +12,7 @@ const SECRETS: [(&str, &str); 4] = [
     ("DEPLOY_KEY", "s3cr3t-4"),
 ];
 
-/// A campaign on a site whose inventory is a program that leaves its environment in a file, one for each start.
+/// A campaign on a site whose inventory is a program, which writes its environment into a file at each start.
 struct Foreign {
     campaign: Campaign,
     starts: PathBuf,
@@ -38,7 +39,7 @@ impl Foreign {
                 starts.display()
             ),
         );
-        // the user's own tool, as far as it matters here: it starts the inventory
+        // the replacement of the user's tool, which only starts the inventory
         program(
             "tools/ansible-inventory",
             "#!/bin/sh\nhost=$(sh \"$2\") || exit 1\n\
@@ -48,7 +49,7 @@ impl Foreign {
         let path = std::env::var("PATH").expect("PATH");
         let tools = campaign.dir().join("tools").display().to_string();
         campaign.env("PATH", &format!("{tools}:{path}"));
-        // nothing answers at the host's port, so that it is never started there
+        // nothing listens at the host's port, so that this program is never started there
         campaign.env("CVC_NODE_PROGRAM", "/bin/true");
         for (name, value) in SECRETS {
             campaign.env(name, value);
@@ -56,7 +57,7 @@ impl Foreign {
         Self { campaign, starts }
     }
 
-    /// The environments of the inventory's starts.
+    /// Returns the environment of each start of the inventory.
     fn starts(&self) -> Vec<String> {
         let files = fs::read_dir(&self.starts).expect("a directory").flatten();
         files
@@ -76,7 +77,7 @@ impl Foreign {
         }
     }
 
-    /// The directory of a campaign that somebody made elsewhere, with the inventory in it.
+    /// Makes the directory of a campaign that another user made elsewhere, with the inventory in it.
     fn publish(&self) {
         let root = self.campaign.root();
         for directory in ["runs", "apps"] {
@@ -185,10 +186,10 @@ fn doctor_run_and_install_start_an_inventory_once_say_so_and_keep_secrets_from_i
         );
         foreign.assert_started_without_secrets(i + 1);
     }
-    // one host: what needs three nodes is excluded once it was asked
+    // with one host, points that need three nodes are excluded after the inventory was queried
     let plan = fs::read_to_string(c.root().join("plan.json")).expect("a plan");
     assert!(plan.contains("the site `lab` has 1"), "{plan}");
-    // closing the campaign needs no inventory: its hosts were kept
+    // closing the campaign does not need the inventory, because its hosts were stored
     let kept = fs::read_to_string(c.root().join("hosts.json")).expect("hosts");
     assert!(
         kept.contains("127.0.0.1") && kept.contains("\"port\": 1"),
@@ -239,7 +240,7 @@ fn a_plan_starts_no_launcher_and_no_checkpointer_that_the_file_names() {
          [sites.local.mpi.d]\nfamily = \"mpich\"\nmpiexec = \"{evil}/bin/mpiexec\"\nenv = {{ LD_PRELOAD = \"{evil}/evil.so\" }}\n\
          [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\nmpi = [\"a\", \"b\", \"c\", \"d\"]\ncheckpointer = \"dmtcp\"\n"
     ));
-    // a module is loaded by bash, the user's own, which must not be asked either
+    // modules are loaded by the user's bash, which must not be started either
     let path = format!(
         "{}:{}",
         c.dir().join("modules/bin").display(),
@@ -250,7 +251,7 @@ fn a_plan_starts_no_launcher_and_no_checkpointer_that_the_file_names() {
     assert!(!started.exists(), "{}", plan.stdout);
     let told = plan.stdout.replace('\n', " ");
     assert!(
-        told.contains("a, b, c, d, DMTCP of the site local: found, but not started"),
+        told.contains("a, b, c, d, DMTCP of the site local: found but not started"),
         "{}",
         plan.stdout
     );

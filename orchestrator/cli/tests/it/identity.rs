@@ -1,4 +1,4 @@
-//! What a campaign is called elsewhere does not depend on where it lies and what its machine is called.
+//! Tests that the name of a campaign on other machines depends neither on its directory nor on its machine's name.
 
 use crate::{
     cluster_faults::steps::{STEPS, ends, on_lab, scripted, turn},
@@ -64,7 +64,7 @@ fn a_copy_is_not_run_beside_its_original() {
         "{}",
         refused.stderr
     );
-    // which is then the campaign itself
+    // afterwards the copy is the campaign itself
     fs::remove_dir_all(c.root()).expect("removes");
     c.cvc(&["run", "campaign.toml", "--campaigns", "copies"])
         .expect(0);
@@ -94,12 +94,12 @@ fn a_job_of_an_earlier_life_of_the_campaign_is_not_taken_for_its_own() {
             .collect()
     };
     let first = jobs();
-    // an older copy comes back: the campaign had just been begun
+    // restore an older copy, in which the campaign had just begun
     let journal = on.campaign.root().join("journal.jsonl");
     let text = fs::read_to_string(&journal).expect("reads");
     fs::write(&journal, text.split_inclusive('\n').next().expect("a line")).expect("writes");
     fs::remove_dir_all(on.campaign.root().join("runs")).expect("removes");
-    // of the same age: a mark of later days would have the copy refused
+    // a newer mark would make cvc refuse the copy
     fs::remove_file(on.campaign.root().join("journal.mark")).expect("removes");
     ends(on.begin(), 0);
     on.campaign.assert_whole(1);

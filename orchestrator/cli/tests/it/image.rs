@@ -1,4 +1,4 @@
-//! Images below a campaign's directory.
+//! Tests of `cvc image` on images below a campaign's directory.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Tool, require};
@@ -44,7 +44,7 @@ fn images_of_a_campaign_are_summed_by_run_and_by_point() {
     for run in &runs {
         place(&format!("work/{run}/ckpt"));
     }
-    // a second checkpoint of the first run, and one of a run that the plan does not have
+    // add a second checkpoint of the first run, and a checkpoint of a run that the plan does not contain
     place(&format!("work/{}/ckpt/ckpt_98ff-40000-1_00002", runs[0]));
     place("work/0123456789abcdef/ckpt");
     let root = c.root().display().to_string();
@@ -75,7 +75,7 @@ fn images_of_a_campaign_are_summed_by_run_and_by_point() {
         "{by_run:?}"
     );
     let by_point = sums("points", "point");
-    // the point of the run that is not in the plan comes last, without a name
+    // the group of the run that is not in the plan comes last, without a name
     assert_eq!(by_point.iter().map(|p| p.1).collect::<Vec<_>>(), [3, 2, 1]);
     assert!(by_point[0].0.is_some() && by_point[2].0.is_none());
     assert_eq!(json["totals"]["stored_bytes"], 6 * bytes);
@@ -90,7 +90,7 @@ fn images_of_a_campaign_are_summed_by_run_and_by_point() {
         .expect("the run")["point"]
         .clone();
     assert_eq!(by_point[0].0.as_deref(), of_first.as_str());
-    // labels are the factors that differ, in the text too
+    // labels are the factors that differ, in the text as well
     let text = c.cvc(&["image", "--top", "2", &root]).expect(0).stdout;
     for expected in [
         "1Nx1P",
@@ -103,7 +103,7 @@ fn images_of_a_campaign_are_summed_by_run_and_by_point() {
         assert!(text.contains(expected), "{expected} in\n{text}");
     }
     assert!(!text.contains("on disk by directory"), "{text}");
-    // a part of the campaign belongs to it as well
+    // a directory within the campaign belongs to it as well
     let part = c
         .cvc(&[
             "image",
@@ -133,7 +133,7 @@ fn each_way_to_fail_has_its_exit_code() {
     let image = image.to_str().expect("UTF-8");
     let code = |args: &[&str], output: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cvc"));
-        // no directory of programs: nothing compresses
+        // the directory in PATH contains no compression program
         command
             .current_dir(dir.path())
             .env("PATH", dir.path())

@@ -1,4 +1,4 @@
-//! `cvc init`: what it writes plans, whatever was asked for; wrong answers are told as such; nothing is written by halves.
+//! Tests of `cvc init`: every file that it writes can be planned, wrong answers are reported, and nothing is written incompletely.
 
 use crate::common::campaign;
 use cvc_testkit::{Campaign, Tool, require};
@@ -33,12 +33,12 @@ const SITES: [&[&str]; 5] = [
     ],
 ];
 
-/// A directory for new campaigns.
+/// Returns a directory for new campaigns.
 fn place() -> Campaign {
     campaign("unused", "")
 }
 
-/// Writes a campaign, plans it, and returns the plan and the file.
+/// Writes a campaign file with `cvc init`, plans it, and returns the plan and the file's text.
 fn planned(c: &Campaign, args: &[&str]) -> (serde_json::Value, String) {
     let all: Vec<&str> = ["init", "new.toml", "--force"]
         .iter()
@@ -60,7 +60,7 @@ fn planned(c: &Campaign, args: &[&str]) -> (serde_json::Value, String) {
     )
 }
 
-/// The values of a factor in a plan.
+/// Returns the levels of a factor in a plan.
 fn values(plan: &serde_json::Value, factor: &str) -> Vec<String> {
     let points = plan["points"].as_array().expect("points").iter();
     let mut values: Vec<String> = points
@@ -80,7 +80,7 @@ fn every_choice_of_measures_plans_on_every_site() {
             .map(|bit| MEASURES[bit])
             .collect();
         let measure = measures.join(",");
-        // each site with every fifth choice, each choice with a site
+        // try each site with every fifth combination of choices, and each combination with one site
         let site = SITES[chosen as usize % SITES.len()];
         let args: Vec<&str> = [
             &["--measure", &measure, "--app", "kernel-stencil"][..],
@@ -89,7 +89,7 @@ fn every_choice_of_measures_plans_on_every_site() {
         .concat();
         let measured = |what: &str| measures.contains(&what);
         if measured("aggregators") && measured("compression") {
-            // the kernel's only collective I/O is its own checkpoint, and only DMTCP's are compressed
+            // refused: the kernel's only collective I/O is its own checkpoint, but only DMTCP's checkpoints can be compressed
             let refused = c
                 .cvc(&[&["init", "refused.toml"][..], &args].concat())
                 .expect(2)
@@ -116,7 +116,7 @@ fn every_choice_of_measures_plans_on_every_site() {
             },
             "{text}"
         );
-        // without a checkpoint aggregators have nothing to act on
+        // without a checkpoint, aggregators would have no effect
         let points = plan["points"]
             .as_array()
             .expect("points")
@@ -151,7 +151,7 @@ fn every_choice_of_measures_plans_on_every_site() {
             measured("restart"),
             "{text}"
         );
-        // a restarted run under DMTCP ends at its checkpoint: what needs a whole run has points of its own
+        // a run restarted under DMTCP ends at its checkpoint, so measurements that need a whole run have separate points
         if measured("restart") && measured("overhead") && text.contains("dmtcp") {
             assert!(
                 !all_restart && restarted(false) == restarted(true),
@@ -171,7 +171,7 @@ fn every_application_plans() {
         .filter(|app| *app != "command")
         .collect();
     assert!(apps.len() >= 14 && apps.contains(&"lammps"), "{apps:?}");
-    // programs that watch their own pages cannot go on from images of DMTCP, which init plans
+    // programs that track their own pages cannot continue from images of DMTCP, which the written file uses
     let (watching, apps): (Vec<&str>, Vec<&str>) =
         apps.iter().partition(|app| app.ends_with("-track"));
     assert_eq!(watching, ["kernel-front-track", "kernel-stencil-track"]);
@@ -181,12 +181,12 @@ fn every_application_plans() {
         let ended = c.cvc(&all.copied().collect::<Vec<_>>());
         let file = c.dir().join("new.toml");
         if ended.code == Some(0) {
-            // there is no DMTCP here
+            // this machine has no DMTCP
             let text = fs::read_to_string(&file).expect("a campaign file");
             assert!(!text.contains("\"dmtcp\""), "{text}");
             fs::remove_file(&file).expect("removes");
         } else {
-            let reason = "watches its pages, which a restart by DMTCP does not bring back";
+            let reason = "tracks its pages, and a restart by DMTCP loses this";
             assert!(ended.stderr.contains(reason), "{}", ended.stderr);
             assert!(!file.exists());
         }
@@ -269,7 +269,7 @@ fn a_program_of_ones_own_gets_a_descriptor_and_runs() {
         .expect(2)
         .stderr;
     assert!(
-        refused.contains("--program: gone is not there"),
+        refused.contains("--program: gone does not exist"),
         "{refused}"
     );
 }
@@ -310,7 +310,7 @@ fn wrong_answers_are_told_as_options_and_nothing_is_written() {
         ),
         (
             &["--site", "ssh"],
-            "not enough is known to write a campaign: --hosts",
+            "missing information for a campaign: --hosts",
             "no default",
         ),
         (
@@ -383,7 +383,7 @@ fn without_a_terminal_the_missing_options_are_named_and_files_are_kept() {
     );
 }
 
-/// `cvc init new.toml` on a terminal, with these keys typed.
+/// Runs `cvc init new.toml` on a terminal, with these keys typed.
 fn typed(c: &Campaign, keys: &str) -> Output {
     let cvc = c.command(&[]);
     let mut command = Command::new("script");
@@ -422,7 +422,7 @@ fn on_a_terminal_it_asks_and_asks_again() {
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");
     assert!(
-        shown.contains("What is to be measured?") && shown.contains("did you mean `scaling`?"),
+        shown.contains("What to measure?") && shown.contains("did you mean `scaling`?"),
         "{shown}"
     );
     assert!(
@@ -488,7 +488,7 @@ fn aggregators_are_measured_where_they_act_and_overhead_without_them() {
     );
 }
 
-/// A program with a namelist-like input, steps, a time and a check.
+/// A program with an input like a namelist, steps, a time, and a verification.
 const OWN: &str = r#"#include <mpi.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -514,7 +514,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A directory with that program, compiled for Open MPI, and its input.
+/// Returns a directory with that program, compiled for Open MPI, and its input.
 fn with_own_program() -> Campaign {
     let c = place();
     c.put("own.c", OWN);
@@ -527,6 +527,28 @@ fn with_own_program() -> Campaign {
     let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
     assert!(compiled.status.success(), "{said}");
     c
+}
+
+#[test]
+fn a_program_is_tried_with_the_library_that_it_is_linked_with() {
+    require!(Tool::Mpich, Tool::OpenMpi);
+    let c = with_own_program();
+    let init = |mpi: &str| {
+        let args = "init --force --yes --measure overhead --site local --program ./relax --input steps.in --processes 2 --try --mpi";
+        let args: Vec<&str> = args.split(' ').chain([mpi]).collect();
+        c.cvc(&args)
+    };
+    init("mpich,openmpi").expect(0);
+    let descriptor = fs::read_to_string(c.dir().join("apps/own-relax.toml")).expect("written");
+    assert!(
+        descriptor.contains("with 2 processes and Open MPI"),
+        "{descriptor}"
+    );
+    let refused = init("mpich").expect(2).stderr;
+    assert!(
+        refused.contains("relax is linked with openmpi, which --mpi does not name"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -577,7 +599,7 @@ fn one_run_of_a_program_tells_what_its_descriptor_needs() {
             && file.contains("after_step = 20"),
         "{file}"
     );
-    // the run that was tried is what runs, with a copy of its input
+    // runs use the same program and a copy of the same input as the trial run
     c.cvc(&["run", "campaign.toml", "--only", "checkpointer=none"])
         .expect(0);
     let runs = c.dir().join("campaigns/relax/runs");
@@ -597,7 +619,7 @@ fn one_run_of_a_program_tells_what_its_descriptor_needs() {
         let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("JSON");
         values_of(&plan, "id")
     };
-    // another input is another measurement, and none is an error
+    // another input gives other points; a missing input is an error
     let before = points();
     c.put("steps.in", "50\n");
     let after = points();
@@ -614,7 +636,128 @@ fn one_run_of_a_program_tells_what_its_descriptor_needs() {
     );
 }
 
-/// This key of all points of a plan.
+/// A program that prints only to standard error, writes its own checkpoint every 20 steps, and ends with a verdict after numbers.
+const STDERR: &str = r#"#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static char state[1 << 16];
+int main(int argc, char **argv) {
+    int rank, s;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!rank) fprintf(stderr, "input check: ok\n");
+    for (s = 1; s <= 60; s++) {
+        usleep(30000);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank) continue;
+        fprintf(stderr, "step %d\n", s);
+        if (s % 20) continue;
+        memset(state, s, sizeof state);
+        FILE *out = fopen("heat.sav", "w");
+        fwrite(state, 1, sizeof state, out);
+        fclose(out);
+        fprintf(stderr, "checkpoint after step %d: 0.02 s\n", s);
+    }
+    if (!rank) fprintf(stderr, "sum %.1f, exact 1830.0: CORRECT\n", 1830.0);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn the_standard_error_and_own_checkpoints_are_learned_and_used() {
+    require!(Tool::OpenMpi);
+    let c = place();
+    c.put("heat.c", STDERR);
+    let compiled = Command::new("mpicc.openmpi")
+        .args(["-o", "heat", "heat.c"])
+        .current_dir(c.dir())
+        .output()
+        .expect("mpicc.openmpi");
+    assert!(compiled.status.success(), "{compiled:?}");
+    let args = [
+        "init",
+        "--force",
+        "--yes",
+        "--measure",
+        "overhead",
+        "--site",
+        "local",
+        "--program",
+        "./heat",
+        "--args",
+        "-P 2 1 1",
+        "--try",
+    ];
+    let told = c.cvc(&args).expect(0).stderr;
+    assert!(
+        told.contains("own checkpoint: `heat.sav`, 64.0 KiB"),
+        "{told}"
+    );
+    let descriptor = fs::read_to_string(c.dir().join("apps/own-heat.toml")).expect("written");
+    for line in [
+        "min = 2\nmax = 2",
+        r"pattern = '^\s*sum\s*[-+.\deEdD]+,\s+exact\s*[-+.\deEdD]+:\s+CORRECT'",
+        r"step = '^\s*step\s*(\d+)\b'",
+        "files = [\"heat.sav\"]",
+        "at steps 20 to 60",
+        r"time_s = '^\s*checkpoint\s+after\s+step\s*",
+    ] {
+        assert!(descriptor.contains(line), "{line}: {descriptor}");
+    }
+    // a run finds the success pattern, which was learned from standard error, in standard error
+    c.cvc(&["run", "campaign.toml", "--only", "checkpointer=none"])
+        .expect(0);
+}
+
+#[test]
+fn interpreters_keep_their_links_and_scripts_need_one() {
+    let c = place();
+    let directory = c.dir().join("venv/bin");
+    fs::create_dir_all(&directory).expect("made");
+    std::os::unix::fs::symlink("/bin/true", directory.join("python")).expect("a link");
+    c.put("solve.py", "print(1)\n");
+    let base = [
+        "init",
+        "new.toml",
+        "--yes",
+        "--site",
+        "local",
+        "--measure",
+        "sizes",
+        "--no-try",
+    ];
+    let interpreted = ["--program", "venv/bin/python", "--args", "solve.py"];
+    c.cvc(&[&base[..], &interpreted].concat()).expect(0);
+    let descriptor = fs::read_to_string(c.dir().join("apps/own-solve.toml")).expect("written");
+    assert!(
+        descriptor.contains("names = [\"python\"]")
+            && descriptor.contains("source = \"../solve.py\""),
+        "{descriptor}"
+    );
+    let campaign = fs::read_to_string(c.dir().join("new.toml")).expect("written");
+    assert!(campaign.contains("/venv/bin\"]"), "{campaign}");
+    let refused = c
+        .cvc(
+            &[
+                &base[..2],
+                &["--force"],
+                &base[2..],
+                &["--program", "./solve.py"],
+            ]
+            .concat(),
+        )
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("a script without `#!`")
+            && refused.contains("--program python3 --args ./solve.py"),
+        "{refused}"
+    );
+}
+
+/// Returns the values of a key in all points of a plan.
 fn values_of(plan: &serde_json::Value, key: &str) -> Vec<String> {
     let points = plan["points"].as_array().expect("points").iter();
     points
@@ -626,8 +769,8 @@ fn values_of(plan: &serde_json::Value, key: &str) -> Vec<String> {
 fn the_wizard_takes_a_path_asks_for_inputs_and_tries_again() {
     require!(Tool::OpenMpi);
     let c = with_own_program();
-    // measure, where, program, no arguments, no inputs, processes, run it; it fails for its input, again with the one that it named; then success,
-    // steps and figures as offered
+    // Answers: measure, where, program, no arguments, no inputs, processes, run it. The run fails without its input, and is repeated with the input
+    // that the message names. Then success, steps and figures are accepted as proposed.
     let output = typed(&c, "overhead\nlocal\n./relax\n\n\n2\nyes\nyes\n\n\n\n\n\n");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{shown}");
@@ -636,9 +779,9 @@ fn the_wizard_takes_a_path_asks_for_inputs_and_tries_again() {
             && shown.contains("It printed `result check: PASSED (-)`"),
         "{shown}"
     );
-    // no question is cut within a word
+    // no question is broken within a word
     assert!(
-        shown.contains("What is to be measured?") && shown.contains("aggregators"),
+        shown.contains("What to measure?") && shown.contains("aggregators"),
         "{shown}"
     );
     let descriptor = fs::read_to_string(c.dir().join("apps/own-relax.toml")).expect("written");
@@ -691,7 +834,7 @@ fn programs_that_cannot_be_started_are_refused_and_options_that_do_not_fit() {
         .concat(),
     )
     .expect(0);
-    // the descriptor's program is there, and must not be started
+    // the descriptor's program exists, and must not be started
     let descriptor = c.dir().join("apps/own-true.toml");
     let text = fs::read_to_string(&descriptor).expect("written");
     let path = c.dir().join("solver");

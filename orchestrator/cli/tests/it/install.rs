@@ -1,11 +1,11 @@
-//! `cvc install` on this machine: the real ansible-playbook, the lock that it leaves, and runs that keep to it.
+//! Tests of `cvc install` on this machine: with the real ansible-playbook, the lock file that it writes, and runs that check this file.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Tool, require};
 use serde_json::Value;
 use std::fs;
 
-/// Finds Ansible where the set-up has put it, and a home of its own for what is compiled.
+/// Sets the path of Ansible from the set-up, and a separate directory for compiled kernels.
 pub fn with_ansible(campaign: &mut Campaign) {
     let program = Tool::Ansible.find().expect("found before");
     let path = format!(
@@ -35,7 +35,7 @@ fn what_was_installed_is_locked_and_runs_keep_to_it() {
     let matrix = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\n";
     let mut campaign = campaign("locked", &format!("{SITE}{matrix}"));
     with_ansible(&mut campaign);
-    // without the role `base`, which would install rsync on this machine where it is missing
+    // leave out the role `base`, which would install a missing rsync on this machine
     let install = ["install", "local", "--tags", "mpi,kernels", "--json"];
     let first = campaign.cvc(&install).expect(0);
     let ended = steps(&first.stdout, "ended");
@@ -71,7 +71,7 @@ fn what_was_installed_is_locked_and_runs_keep_to_it() {
     );
     campaign.run().expect(0);
 
-    // as after an upgrade of the machine
+    // change the version, as an upgrade of the machine would
     let version = lock
         .split("\"mpi/mpich\"]\nversion = \"")
         .nth(1)
@@ -83,7 +83,7 @@ fn what_was_installed_is_locked_and_runs_keep_to_it() {
     let refused = campaign.run().expect(5);
     let output = refused.stderr;
     assert!(
-        output.contains("mpi/mpich: version 3.3.2 was installed, and now it is version")
+        output.contains("mpi/mpich: version 3.3.2 was installed, now version")
             && output.contains(&version),
         "{output}"
     );
@@ -197,7 +197,7 @@ fn without_a_network_the_failed_installation_of_ansible_is_reported() {
         "offline",
         &format!("{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n"),
     );
-    // a PATH without Ansible, and an index that nobody serves
+    // a PATH without Ansible, and a package index that does not exist
     let bin = campaign.dir().join("bin");
     fs::create_dir_all(&bin).expect("a directory");
     let python = Tool::Python.find().expect("found before");

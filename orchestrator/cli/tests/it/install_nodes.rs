@@ -1,4 +1,4 @@
-//! `cvc install` over ssh on nodes that have nothing: real ansible-playbook, real apt with a closed repository, and what can go wrong.
+//! Tests of `cvc install` over ssh on empty nodes: with the real ansible-playbook, and real apt with a local repository; and of possible faults.
 
 use cvc_testkit::{Finished, Lab, Running, Tool, lab::Image, require, wait_until};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A program that needs nothing but the library's launcher, so that no compiler has to be installed.
+/// A program that only needs the library's launcher, so that no compiler must be installed.
 const APP: &str = "schema = 1\nname = \"hello\"\ntitle = \"a script\"\n[program]\nnames = [\"sh\"]\ninstall = \"any system has it\"\n[command]\n\
     args = [\"-c\", \"echo SUCCESS\"]\n[workloads.any]\n[success]\npattern = 'SUCCESS'\n";
 
@@ -65,7 +65,7 @@ impl Laptop {
     }
 }
 
-/// What became of each host, from the events.
+/// Returns the outcome for each host, from the events.
 fn hosts(stdout: &str) -> Value {
     let mut lines = stdout
         .lines()
@@ -88,7 +88,7 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
             .success()
     };
 
-    // lists were never fetched, and a look changes nothing
+    // package lists were never fetched, and --check changes nothing
     let looked = laptop
         .cvc(&["install", "lab", "--check", "--json"])
         .expect(0);
@@ -126,7 +126,7 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
         "{}",
         installed.stdout
     );
-    // each node lets the others in, asking nothing, and without the private key of the laptop
+    // each node accepts logins from the others without a question, and without the laptop's private key
     let keys = "ssh -F none -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile=/etc/ssh/ssh_known_hosts -o StrictHostKeyChecking=yes -i ~/.ssh/id_ed25519";
     let output = laptop.lab.ssh("ada@n1", &format!("{keys} n3 hostname"));
     assert_eq!(
@@ -135,7 +135,7 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // but not whoever has copied its key to another machine
+    // but a key that was copied to another machine is not accepted
     let let_in = String::from_utf8_lossy(
         &laptop
             .lab
@@ -181,7 +181,7 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
         laptop.lab.processes("ssh")
     );
 
-    // the written inventory is all that plain ansible-playbook needs
+    // plain ansible-playbook only needs the written inventory
     let line = laptop
         .cvc(&["install", "lab", "--inventory-only", "by-hand"])
         .expect(0)
@@ -205,7 +205,7 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
 fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
     require!(Tool::LabImage, Tool::Ansible);
     let laptop = Laptop::new(4, "\"openmpi\"");
-    // its repository is gone
+    // remove its repository
     laptop.lab.node("n3").shell(
         "rm -rf /var/lib/apt/lists/*; echo 'deb [trusted=yes] file:/no/such ./' > /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*",
     );
@@ -239,7 +239,7 @@ fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
 fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_nothing_running() {
     require!(Tool::LabImage, Tool::Ansible);
     let laptop = Laptop::new(2, "\"openmpi\"");
-    // while apt works on both
+    // while apt runs on both nodes
     let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
     wait_until("apt", Duration::from_secs(120), || {
         !laptop.lab.node("n2").processes("apt-get").is_empty() || !running.is_alive()
@@ -264,7 +264,7 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
             .processes("ansible-playbook --inventory")
             .is_empty()
     });
-    // the program itself, not what stands for it outside the sandbox
+    // the program itself, not the process that entered the sandbox
     let program = laptop
         .lab
         .processes("install lab --tags")
@@ -285,7 +285,7 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
         laptop.lab.processes("ansible")
     );
 
-    // nor does one whose cvc was killed
+    // nor is one left whose cvc was killed
     let running = laptop.start(&["install", "lab", "--tags", "mpi"]);
     wait_until("ansible-playbook", Duration::from_secs(60), || {
         !laptop
@@ -327,7 +327,7 @@ fn two_installations_are_not_at_work_on_one_host() {
         .stderr;
     assert!(
         refused.contains(
-            "error: site lab: another installation is at work on n2\n  hint: wait for its end"
+            "error: site lab: another installation is at work on n2\n  hint: wait until it ends"
         ),
         "{refused}"
     );
@@ -347,7 +347,7 @@ fn two_installations_are_not_at_work_on_one_host() {
         "{}",
         running.stderr_so_far()
     );
-    // however it ends
+    // remove the program, however the test ends
     let program = laptop
         .lab
         .processes("install lab --tags")

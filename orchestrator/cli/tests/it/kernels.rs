@@ -1,4 +1,4 @@
-//! Built-in kernels that count the pages that they write, and series of their own checkpoints.
+//! Tests of built-in kernels that count the pages that they write, and of series of their own checkpoints.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Tool, require, tool::skipped};
@@ -20,7 +20,7 @@ impl Kernels {
         Self::compile_with("-O2")
     }
 
-    /// With these options of the C compiler.
+    /// Compiles the kernels with these options of the C compiler.
     fn compile_with(options: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let mpiexec = Tool::Mpich.find().expect("the test requires it");
@@ -54,7 +54,7 @@ impl Kernels {
     }
 }
 
-/// One line of what a kernel tells of its pages.
+/// One line of a kernel's output about its pages.
 #[derive(Debug)]
 struct Tracked {
     written: u64,
@@ -86,7 +86,7 @@ fn line<'o>(output: &'o Output, start: &str) -> &'o str {
     line.unwrap_or_else(|| panic!("no {start}: {output:?}"))
 }
 
-/// Says that a test was skipped if the machine does not tell which pages were written.
+/// Returns whether the machine can report which pages were written; otherwise records that the test was skipped.
 fn is_told_here(output: &Output, test: &str) -> bool {
     if output.status.code() != Some(5) {
         return true;
@@ -143,7 +143,7 @@ fn pages_that_changed_were_written_and_counting_them_changes_no_result() {
 fn pages_that_are_written_with_equal_bytes_do_not_change() {
     require!(Tool::Mpich);
     let kernels = Kernels::compile();
-    // the front of pace 1000 stays in the first plane: the ages of all others, three pages of each process twice, are written as 0 in each step
+    // with pace 1000 the front stays in the first plane: in each step the ages of all other planes (three pages of each process, twice) are set to 0
     let args = ["--size", "64", "--steps", "40", "--pace", "1000", "--track"];
     let output = kernels.run(None, "kernel-front", &args);
     let test = "kernels::pages_that_are_written_with_equal_bytes_do_not_change";
@@ -151,14 +151,14 @@ fn pages_that_are_written_with_equal_bytes_do_not_change() {
         return;
     }
     assert!(output.status.success(), "{output:?}");
-    // without checkpoints every 10 steps
+    // without checkpoints, pages are counted every 10 steps
     let counts = tracked(&output);
     assert_eq!(counts.len(), 4, "{output:?}");
     assert!(
         counts.iter().all(|c| c.written > c.changed + 10),
         "{counts:?}"
     );
-    // what is at rest is not written
+    // all other pages are not written
     assert!(counts.iter().all(|c| c.written < c.all / 4), "{counts:?}");
 }
 
@@ -187,7 +187,7 @@ fn a_kernel_goes_on_from_its_own_checkpoint_out_of_a_chain_of_deltas() {
         run(&args[..if state == 0 { 4 } else { 6 }]);
         let to = at(&format!("state-{}", state + 1));
         fs::copy(&file, &to).expect("copies");
-        // by index a file has the same name in all states
+        // matching by index requires that a file has the same name in all states
         let dir = at(&format!("dir-{}", state + 1));
         fs::create_dir(&dir).expect("makes");
         fs::copy(&file, format!("{dir}/kernel-front.ckpt")).expect("copies");
@@ -211,7 +211,7 @@ fn a_kernel_goes_on_from_its_own_checkpoint_out_of_a_chain_of_deltas() {
         assert!(restored == original, "state {state}");
         assert_eq!(run(&["--steps", "50", "--restart", &to]), end, "{state}");
     }
-    // the file is not stored four times
+    // the file is not stored four times in full
     let stored: u64 = fs::read_dir(&chain)
         .expect("the chain")
         .map(|entry| entry.expect("an entry").metadata().expect("a length").len())
@@ -220,7 +220,7 @@ fn a_kernel_goes_on_from_its_own_checkpoint_out_of_a_chain_of_deltas() {
     assert!(stored < 2 * whole, "{stored} {whole}");
 }
 
-/// Runs a command without the system call userfaultfd, as containers do.
+/// Runs a command in which the system call userfaultfd fails, as in containers.
 const FORBID: &str = "#define _GNU_SOURCE\n#include <errno.h>\n#include <linux/filter.h>\n#include <linux/seccomp.h>\n#include <stddef.h>\n\
     #include <sys/prctl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
     int main(int argc, char **argv)\n{\n    struct sock_filter rules[] = {\n\
@@ -259,7 +259,7 @@ fn where_the_system_does_not_tell_pages_a_kernel_ends_with_the_reason() {
                 sandbox or container forbids it)";
     assert_eq!(why.matches(told).count(), 1, "{why}");
     assert!(!String::from_utf8_lossy(&refused.stdout).contains("Time step"));
-    // the second way works, or is refused with its own reason
+    // the second way to count pages works, or the kernel prints why it cannot be used
     let other = run("auto");
     if other.status.success() {
         assert!(
@@ -290,7 +290,7 @@ fn kernels_compile_where_the_headers_do_not_know_how_pages_are_told() {
     };
     let without_call = "#include_next <sys/syscall.h>\n#undef SYS_userfaultfd\n";
     put("call/sys/syscall.h", without_call);
-    // as before write protection came, with Linux 5.7
+    // behave like Linux before 5.7, which has no write protection
     let without_protection =
         "#include_next <linux/userfaultfd.h>\n#undef UFFDIO_REGISTER_MODE_WP\n";
     put("old/linux/userfaultfd.h", without_protection);
@@ -312,7 +312,7 @@ fn kernels_compile_where_the_headers_do_not_know_how_pages_are_told() {
     }
 }
 
-/// A descriptor, as it is installed.
+/// Returns an installed descriptor.
 fn descriptor(name: &str) -> toml::Table {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/apps/{name}.toml"));
@@ -324,7 +324,7 @@ fn descriptor(name: &str) -> toml::Table {
 fn kernels_that_count_pages_are_those_that_do_not_in_all_else() {
     for name in ["kernel-front", "kernel-stencil"] {
         let (mut plain, mut tracked) = (descriptor(name), descriptor(&format!("{name}-track")));
-        // sizes of data are others: there is a copy
+        // the sizes of the data differ, because tracking keeps a copy; the variables are the same
         let vars = |of: &toml::Table| -> Vec<(String, toml::Value)> {
             let workloads = of["workloads"].as_table().expect("workloads");
             workloads
@@ -340,7 +340,26 @@ fn kernels_that_count_pages_are_those_that_do_not_in_all_else() {
         ];
         for args in ["args", "restart_args"] {
             let of = |of: &toml::Table| of["command"][args].as_array().expect("a list").clone();
-            let mut expected = of(&plain);
+            // tracking kernels write their checkpoints in one way only, into one file
+            let is_way = |word: &toml::Value| {
+                let ways = [
+                    "--ckpt-layout",
+                    "--ckpt-way",
+                    "--ckpt-writers",
+                    "--ckpt-late",
+                ];
+                word.as_str().is_some_and(|word| ways.contains(&word))
+            };
+            let all = of(&plain);
+            let mut expected: Vec<toml::Value> = Vec::new();
+            let mut words = all.into_iter();
+            while let Some(word) = words.next() {
+                if is_way(&word) {
+                    words.next();
+                } else {
+                    expected.push(word);
+                }
+            }
             expected.extend(more.clone());
             assert_eq!(expected, of(&tracked), "{name}: {args}");
         }
@@ -349,11 +368,26 @@ fn kernels_that_count_pages_are_those_that_do_not_in_all_else() {
             plain.remove(own);
             tracked.remove(own);
         }
+        for of in [&mut plain, &mut tracked] {
+            let checkpoint = of["checkpoint"].as_table_mut().expect("a table");
+            for key in [
+                "files",
+                "per_process",
+                "layouts",
+                "size",
+                "ways",
+                "stop_s",
+                "skipped",
+                "signal",
+            ] {
+                checkpoint.remove(key);
+            }
+        }
         assert_eq!(plain, tracked, "{name}");
     }
 }
 
-/// The front in steps of the same time on every machine, with six checkpoints of its own; `{args}` and `{more}` follow.
+/// Descriptor of the moving front, with steps that take the same time on every machine, and six own checkpoints; `{args}` and `{more}` are inserted.
 fn front(args: &str, more: &str) -> String {
     format!(
         "schema = 1\nname = \"front\"\ntitle = \"the front, in steps of the same time\"\nkernel = true\n\
@@ -373,19 +407,19 @@ fn values(records: &[Value], name: &str, labels: &[(&str, &str)]) -> Vec<f64> {
     of.filter_map(|r| r["value"].as_f64()).collect()
 }
 
-/// A label of all records of a name, as numbers in the order of the records.
+/// Returns the values of a label in all records of a name, in the order of the records.
 fn labels(records: &[Value], name: &str, label: &str) -> Vec<u64> {
     let of = records.iter().filter(|r| r["name"] == name);
     of.filter_map(|r| r["labels"][label].as_str()?.parse().ok())
         .collect()
 }
 
-/// A campaign with one run of the front with its own checkpoints, as a series.
+/// Runs a campaign with one run of the front, whose own checkpoints are stored as a series.
 fn series(name: &str, descriptor: &str) -> (cvc_testkit::Campaign, Vec<Value>) {
     series_with(name, descriptor, "")
 }
 
-/// The same, with more in `[checkpoint]`.
+/// Runs such a campaign with further keys in `[checkpoint]`.
 fn series_with(
     name: &str,
     descriptor: &str,
@@ -410,14 +444,14 @@ fn own_checkpoints_are_a_series_by_places_in_their_file() {
     require!(Tool::Mpich);
     let (c, records) = series("own-series", &front("", TIME));
     let of = |name: &str, labels: &[(&str, &str)]| values(&records, name, labels);
-    // on a busy machine some are overwritten before they are read; the last one stays
+    // on a busy machine some checkpoints are overwritten before they are read, but not the last one
     let taken = of("series_checkpoints", &[("planned", "7")])[0];
     assert!((1.0..=7.0).contains(&taken), "{taken}");
     let numbers: Vec<u64> = labels(&records, "series_bytes", "ckpt");
     assert_eq!(numbers.len() as f64, taken);
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     assert_eq!(numbers.last(), Some(&7), "the last one stays");
-    // header, 5 variables and ages
+    // header, 5 variables, and ages
     let bytes = f64::from(4096 + 64 * 64 * (5 * 64 + 1) * 8);
     let all = of("series_bytes", &[]);
     assert_eq!(all.len() as f64, taken);
@@ -434,14 +468,14 @@ fn own_checkpoints_are_a_series_by_places_in_their_file() {
         "behind the front: {since_first:?}"
     );
     let stored = |method: &str| of("series_total_bytes", &[("method", method)])[0];
-    // two checkpoints are stored alike by all methods that store differences
+    // for two checkpoints, all methods that store differences store the same
     if taken > 2.0 {
         assert!(stored("incremental") < stored("differential"));
     }
     if taken > 1.0 {
         assert!(stored("differential") < stored("full"));
     }
-    // what is missing is told
+    // missing checkpoints are reported
     let run = c.run_names().into_iter().next().expect("a run");
     let facts = fs::read_to_string(c.run_dir(&run).join("facts.json")).expect("facts");
     assert_eq!(facts.contains("series_gaps"), taken < 7.0, "{facts}");
@@ -450,7 +484,7 @@ fn own_checkpoints_are_a_series_by_places_in_their_file() {
     let path = c.dir().join("reports/own-series/report.md");
     let report = fs::read_to_string(path).expect("a report");
     assert!(
-        report.contains("\n## What checkpoints have in common\n"),
+        report.contains("\n## Similarity of checkpoints\n"),
         "{report}"
     );
 }
@@ -458,7 +492,7 @@ fn own_checkpoints_are_a_series_by_places_in_their_file() {
 #[test]
 fn a_program_is_restarted_from_what_was_restored_from_the_deltas_of_its_own_checkpoints() {
     require!(Tool::Mpich);
-    // slow enough for each checkpoint to be copied before the next one
+    // slow enough to copy each checkpoint before the next one
     let restart = "\"--pause\", \"30\"]\nrestart_args = [\"--size\", \"64\", \"--steps\", \"210\", \"--ckpt-every\", \"30\", \
                    \"--ckpt-dir\", \"{{storage}}\", \"--restart\", \"{{storage}}\"";
     let (c, records) = series_with(
@@ -482,7 +516,7 @@ fn a_program_is_restarted_from_what_was_restored_from_the_deltas_of_its_own_chec
             assert!(values.iter().all(|v| *v > 0.0), "{name}: {values:?}");
         }
     }
-    // what is stored has the numbers of the checkpoints that were compared
+    // records of stored bytes have the same checkpoint numbers as records of comparisons
     let stored = records.iter().filter(|r| r["name"] == "series_file_bytes");
     let stored: Vec<u64> = stored
         .filter(|r| r["labels"]["method"] == "incremental")
@@ -492,7 +526,7 @@ fn a_program_is_restarted_from_what_was_restored_from_the_deltas_of_its_own_chec
     let files = |method: &str| of("series_file_bytes", &[("method", method)]);
     let (deltas, full) = (files("incremental"), files("full"));
     assert!(deltas[1] < full[1], "{deltas:?} {full:?}");
-    // the file of the last checkpoint, restored and compared with it
+    // the file of the last checkpoint was restored and compared with the original
     let bytes = f64::from(4096 + 64 * 64 * (5 * 64 + 1) * 8);
     assert_eq!(of("series_restarted_bytes", &[("ckpt", "7")]), [bytes]);
     let run = c.run_names().pop_first().expect("a run");
@@ -509,7 +543,7 @@ fn a_program_is_restarted_from_what_was_restored_from_the_deltas_of_its_own_chec
 fn checkpoints_of_programs_that_tell_nothing_are_measured_when_their_files_rest() {
     require!(Tool::Mpich);
     let (_, records) = series("own-quiet", &front(", \"--pause\", \"40\"", ""));
-    // 30 steps take 1.2 s, and a file that has rested for half a second is complete
+    // 30 steps take 1.2 s, and a file is complete when it was unchanged for half a second
     assert!(values(&records, "series_checkpoints", &[])[0] >= 2.0);
     let changed = values(
         &records,
@@ -565,7 +599,7 @@ fn pages_that_a_kernel_counts_stand_in_the_report_beside_what_its_files_say() {
     for heading in [
         "written",
         "changed, of written",
-        "time to tell written",
+        "time to list written",
         "by hash",
     ] {
         assert!(section.contains(heading), "{heading}: {section}");

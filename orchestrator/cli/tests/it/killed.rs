@@ -1,17 +1,17 @@
-//! `kill -9` of the controller at any moment, then `cvc run` again: nothing lost, nothing repeated, no process left behind.
+//! Tests with `kill -9` of the controller at any moment, followed by `cvc run`: nothing is lost or repeated, and no process is left.
 
 use crate::common::scripted;
 use cvc_testkit::{Campaign, Tool, process, require, wait_until};
 use nix::sys::signal::Signal;
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for an event, long enough for a machine that is busy with other work.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Two processes that ignore SIGTERM, one of them in a session of its own, as MPI programs under DMTCP do.
+/// Two processes that ignore SIGTERM, one of them in its own session, like MPI programs under DMTCP.
 const STUBBORN: &str = "trap '' TERM\nsetsid sh -c \"trap '' TERM; sleep 0.15\" &\necho 'Time step 1'\nwait\necho SUCCESS\n";
 
-/// What tells that a finished run's directory was not touched again.
+/// Returns data that show whether a finished run's directory was changed again.
 fn finished(c: &Campaign) -> BTreeMap<String, (u64, i64, i64)> {
     let mut found = BTreeMap::new();
     for event in c.events("run-finished") {
@@ -43,18 +43,18 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
         STUBBORN,
         &format!("repeats = {RUNS}\nretries = 0"),
     );
-    // spread over the start, the inside of runs, and the time between them
+    // delays during the start, during runs, and between runs
     let delays_ms = [1, 12, 45, 90, 140, 180, 215, 260, 310, 390, 475, 555];
     for (i, delay) in delays_ms.into_iter().enumerate() {
         let before = finished(&c);
         let controller = c.start(&["run", "campaign.toml"]);
         if i % 3 == 2 {
-            // a run that is cut off with its controller four times fails
+            // wait for a new result, because a run that is interrupted with its controller four times fails
             wait_until("a run's end", LIMIT, || finished(&c).len() > before.len());
         }
         let before = finished(&c);
         if i % 3 > 0 {
-            // not all kills into the look for software
+            // not all controllers are killed while they search for software
             let started = c.events("run-started").len();
             wait_until("a run", LIMIT, || c.events("run-started").len() > started);
         }
@@ -73,7 +73,7 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
     c.assert_nothing_left();
     let recovered = c.events("run-abandoned").len();
     assert!(recovered >= 4, "kills must have hit runs: {recovered}");
-    // being cut off is not a failure and costs no attempt
+    // an interruption is not a failure and does not count as an attempt
     assert!(c.events("run-intended").iter().all(|e| e["attempt"] == 1));
 }
 
@@ -98,7 +98,7 @@ fn a_controller_that_is_gone_ends_its_run_at_once_without_being_resumed() {
 #[test]
 fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
     require!(Tool::Mpich);
-    // the first attempt would go on for ever; later ones end at once
+    // the first attempt would never end; later ones end at once
     let script = "trap '' TERM\nif [ -e $CVC_TEST_MARK ]; then echo SUCCESS; exit 0; fi\ntouch $CVC_TEST_MARK\n\
                   setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" &\nwhile :; do sleep 1; done\n";
     let c = scripted("together", "", "repeats = 2\nretries = 0");
@@ -114,7 +114,7 @@ fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
     wait_until("the program", LIMIT, || c.dir().join("mark").exists());
     wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
     let shepherd = c.events("run-started")[0]["pid"].as_i64().expect("a pid");
-    // first the shepherd's chance to notice is taken, then both are gone at once
+    // stop the shepherd, so that it cannot notice the death of the controller, and then kill both
     process::signal(shepherd as i32, Signal::SIGSTOP);
     controller.kill();
     process::signal(shepherd as i32, Signal::SIGKILL);
@@ -139,7 +139,7 @@ fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
 #[test]
 fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
     require!(Tool::Mpich);
-    // as a rank has it whose library was killed before it could unlink its segment
+    // a segment as left by a rank whose library was killed before it could unlink it
     let segment = format!("/dev/shm/mpich_shm_cvctest{}", std::process::id());
     let python = "import mmap,time; f=open('SEGMENT','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); print('Time step 1',flush=True); time.sleep(600)";
     require!(Tool::Python);

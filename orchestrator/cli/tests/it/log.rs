@@ -1,4 +1,4 @@
-//! The log of a session: it alone tells why a run failed, and it has no secret.
+//! Tests of the log of a session: it suffices to find why a run failed, and it contains no secret.
 
 use crate::{cluster_faults::steps, common::scripted};
 use cvc_testkit::{Campaign, Tool, require};
@@ -8,7 +8,7 @@ const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 const SECRET: &str = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY";
 const PRINTED: &str = "correct-horse-battery";
 
-/// The logs of all sessions of a campaign.
+/// Returns the logs of all sessions of a campaign.
 fn logs(c: &Campaign) -> Vec<String> {
     let directory = c.root().join("logs");
     let mut files: Vec<_> = fs::read_dir(&directory)
@@ -35,13 +35,13 @@ fn the_log_alone_tells_why_a_run_failed() {
     assert_eq!(logs.len(), 1);
     let log = &logs[0];
     let line = |parts: &[&str]| log.lines().find(|l| parts.iter().all(|p| l.contains(p)));
-    // the session and its end
+    // start and end of the session
     assert!(
         line(&["session began", "run campaign.toml"]).is_some()
             && line(&["session ended", "failed: 1"]).is_some(),
         "{log}"
     );
-    // the command that failed, with where it belongs, its duration, its code and what it said
+    // the failed command, with its run, duration, exit code and output
     let launch = line(&["command failed", "mpiexec"]).unwrap_or_else(|| panic!("{log}"));
     for part in [
         "campaign{name=log-fails}",
@@ -55,18 +55,18 @@ fn the_log_alone_tells_why_a_run_failed() {
     ] {
         assert!(launch.contains(part), "{part} in {launch}");
     }
-    // what became of the run
+    // the outcome of the run
     assert!(
         line(&["run failed", "cause=", "detail="]).is_some(),
         "{log}"
     );
-    // each session has a log of its own
+    // each session has a separate log
     c.cvc(&["run", "campaign.toml", "--retry-failed"])
         .expect(10);
     assert_eq!(self::logs(&c).len(), 2);
 }
 
-/// Sites open in tasks of their own: their commands, too, say whose they are.
+/// Sites are opened by separate tasks, whose commands must name the campaign and site, too.
 #[test]
 fn on_a_cluster_every_command_names_its_campaign_and_site() {
     require!(Tool::Lab, Tool::Mpich5);
@@ -91,7 +91,7 @@ fn on_a_cluster_every_command_names_its_campaign_and_site() {
             "{line}"
         );
     }
-    // the agent's side: what it started on which node, and what the program said
+    // the agent's log: what it started on which node, and the program's output
     let runs = fs::read_dir(on.campaign.root().join("runs"))
         .expect("runs/")
         .map(|e| e.expect("an entry").path());

@@ -1,4 +1,4 @@
-//! Tests of the program `cvc`, as a user starts it.
+//! Tests of the program `cvc`, started as by a user.
 
 #![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
 
@@ -9,9 +9,12 @@ mod campaign;
 mod cloud;
 mod cluster_dmtcp;
 mod cluster_faults;
+mod cluster_file_systems;
+mod cluster_levels;
 mod cluster_slurm;
 mod cluster_slurm_faults;
 mod cluster_ssh;
+mod cluster_storage;
 mod common;
 mod compare;
 mod costs;
@@ -23,12 +26,14 @@ mod doctor_app;
 mod doctor_probe;
 mod doctor_site;
 mod doctor_verdict;
+mod documents;
 mod examples;
 mod explain;
 mod export;
 mod failing;
 mod failing_writes;
 mod first_hours;
+mod first_screen;
 mod foreign;
 mod foreign_files;
 mod identity;
@@ -37,26 +42,38 @@ mod init;
 mod install;
 mod install_nodes;
 mod instruments;
+mod io_settings;
+mod jobs;
 mod kernels;
 mod killed;
+mod layouts;
 mod log;
 #[path = "../../../prediction/tests/it/common/measured.rs"]
 mod measured;
 #[cfg(feature = "ec2")]
 mod ordeal;
 mod outputs;
+mod phases;
 mod power_loss;
 mod predict;
 mod predict_delta;
+mod predict_layout;
 mod predictions;
 mod quickstart;
 mod reproduce;
+mod restarts;
+mod resume;
 mod sessions;
 mod shepherd;
+mod site_environment;
 mod stopped;
+mod strategy;
+mod threads;
 mod trace;
 mod trace_jobs;
 mod traced_kernel;
+mod tryout;
 mod until;
+mod ways;
 mod written;
 mod wrong_inputs;

@@ -1,8 +1,8 @@
-//! Campaigns on an ssh site, on Slurm and on the test cloud, from one laptop on which much goes wrong in random order: it gets other names,
-//! campaigns are killed and moved, its disk is full for a while, nobody reads what cvc says, its clock is set back. Campaign files are edited
-//! meanwhile, and second controllers are started beside the first. Nothing may be lost, doubled or left.
+//! Runs campaigns on an ssh site, on Slurm and on the test cloud, from one laptop, while faults occur in random order: its host name changes,
+//! campaigns are killed and moved, its disk is full for a while, the output of cvc is not read, its clock is set back. Meanwhile campaign files are
+//! edited, and second controllers are started. No run may be lost or run twice, and nothing may be left.
 //!
-//! `CVC_ORDEAL_S` sets for how many seconds things go wrong, `CVC_ORDEAL_SEED` which and when.
+//! `CVC_ORDEAL_S` sets for how many seconds faults occur, `CVC_ORDEAL_SEED` sets the sequence of faults.
 
 use crate::{
     cloud::on_cloud::{ec2_site, know},
@@ -26,19 +26,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long things go wrong where nothing else is asked for: enough for a few of them.
+/// Default duration of the faults, seconds; long enough for several.
 const DEFAULT_S: u64 = 30;
-/// What goes wrong and when, where nothing else is asked for.
+/// Default seed for the sequence of faults.
 const DEFAULT_SEED: u64 = 1;
-/// Time limit for everything to come to its end once nothing goes wrong any more.
+/// Time limit for all campaigns to finish after the last fault.
 const END_LIMIT: Duration = Duration::from_secs(900);
 const TICK: Duration = Duration::from_millis(100);
-/// Runs of a campaign: a campaign that has ended is followed by another one until the time is over.
+/// Number of runs of a campaign. After a campaign has finished another one follows, until the time is over.
 const RUNS: usize = 4;
-/// The same once its file was edited.
+/// Number of runs after the campaign's file was edited.
 const MORE_RUNS: usize = 5;
 
-/// Says that a run begins, and whether the same run is alive already: then somebody else holds the lock.
+/// Records that a run begins, and whether the same run is already running, which would mean that two controllers hold the lock.
 const SCRIPT: &str = r#"
 echo "$CVC_RUN" >>/shared/starts
 exec 9>>"/shared/alive.${CVC_RUN%%@*}.$(printf %s "${CVC_RUN#*@}" | tr / _)"
@@ -49,7 +49,7 @@ echo
 echo SUCCESS
 "#;
 
-/// What goes wrong on the laptop.
+/// A fault on the laptop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mishap {
     HostRenamed,
@@ -73,10 +73,10 @@ const MISHAPS: [Mishap; 8] = [
     Mishap::SecondController,
 ];
 
-/// A `cvc run` whose messages are read until nobody wants to.
+/// A `cvc run` whose messages are read until the test stops reading them.
 struct Session {
     child: Child,
-    /// How often the campaign's file had been edited when it began.
+    /// How often the campaign's file had been edited when the session began.
     edits: usize,
     said: Arc<Mutex<String>>,
     is_unread: Arc<AtomicBool>,
@@ -124,7 +124,7 @@ impl Session {
     }
 }
 
-/// One kind of site, on which one campaign follows the other.
+/// A kind of site, on which one campaign follows another.
 struct Way {
     kind: &'static str,
     text: String,
@@ -133,37 +133,37 @@ struct Way {
     /// Directory of all campaigns, on the small disk.
     place: PathBuf,
     rounds: usize,
-    /// Runs that its file asks for.
+    /// Number of repeats in the campaign's file.
     repeats: usize,
-    /// Whether its file calls its site by another name.
+    /// Whether the file gives the site another name.
     is_renamed: bool,
-    /// How often its file was edited, and how often its site got another name or its own again.
+    /// How often the file was edited, and how often the site's name was changed in it.
     edits: usize,
     renames: usize,
     session: Option<Session>,
-    /// A controller that was started beside the first.
+    /// A second controller that was started while the first one runs.
     second: Option<Session>,
-    /// Whether its campaign has ended as it should.
+    /// Whether the campaign has finished successfully.
     is_done: bool,
     not_before: Instant,
     exits: BTreeMap<Option<i32>, usize>,
-    /// Sessions of this campaign that have failed so far.
+    /// Number of sessions of this campaign that have failed so far.
     failed: usize,
 }
 
 struct Ordeal {
-    // the cloud goes before the lab in which it lives
+    // drop the cloud before the lab that it uses
     cloud: Cloud,
     lab: Lab,
     disk: PathBuf,
     clock: LaptopClock,
     ways: Vec<Way>,
     moves: usize,
-    /// Second controllers that were refused.
+    /// Number of second controllers that were refused.
     refused: usize,
 }
 
-/// A tmpfs for the campaigns; unmounted at the end, also of a test that failed.
+/// A tmpfs for the campaigns; unmounted at the end, even if the test fails.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -184,10 +184,10 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A clock for every `cvc`, and for no other program: Ansible's and ssh's trust theirs.
+/// A clock for `cvc` only; other programs such as Ansible and ssh use the machine's clock.
 struct LaptopClock {
     library: PathBuf,
-    /// Seconds by which it differs from the machine's.
+    /// File with the offset from the machine's clock, seconds.
     offset: PathBuf,
     is_back: bool,
 }
@@ -210,11 +210,11 @@ impl LaptopClock {
         }
     }
 
-    /// Sets it back by an hour, or right again.
+    /// Sets the clock back by an hour, or to the right time again.
     fn turn(&mut self) {
         self.is_back = !self.is_back;
         let offset_s: i64 = if self.is_back { -3_600 } else { 0 };
-        // in place: others have it mapped
+        // overwrite the file in place, because processes have mapped it
         let file = fs::File::options()
             .write(true)
             .open(&self.offset)
@@ -253,7 +253,7 @@ impl Way {
         }
     }
 
-    /// A campaign whose directory is on the small disk.
+    /// Returns a campaign whose directory is on the small disk.
     fn campaign(
         kind: &str,
         round: usize,
@@ -273,7 +273,7 @@ impl Way {
         (campaign, place)
     }
 
-    /// Begins the next campaign.
+    /// Starts the next campaign.
     fn begin_next(&mut self, disk: &Path) {
         fs::remove_dir_all(&self.place).expect("removes");
         self.rounds += 1;
@@ -283,7 +283,7 @@ impl Way {
             Self::campaign(self.kind, self.rounds, &self.text, &self.environment, disk);
     }
 
-    /// Writes the campaign's file as it is to be from now on. Sessions that have begun go on with what they have read.
+    /// Edits the campaign's file. Sessions that are already running continue with the previous content.
     fn edit(&mut self) {
         self.edits += 1;
         let mut text = self.text.replace(
@@ -301,7 +301,8 @@ impl Way {
         self.edit();
     }
 
-    /// Whether a session that ended with 0 has done what the file asks for in the end. If the site has another name, it gets its own again.
+    /// Returns whether a session that ended with code 0 has done everything that the current file requests. If the site's name was changed, restores
+    /// it.
     fn is_at_its_end(&mut self, session: &Session) -> bool {
         let knows_all = session.edits == self.edits;
         if knows_all && self.is_renamed {
@@ -311,7 +312,7 @@ impl Way {
         knows_all
     }
 
-    /// The campaign has ended as it should: each run succeeded once, and its directory is there.
+    /// Checks that the campaign finished successfully: each run succeeded once, and its directory exists.
     fn check(&self, said: &str, starts: &str) {
         let what = format!(
             "{} {}, {} edits, {} of them names of the site",
@@ -341,7 +342,7 @@ impl Way {
             planned.iter().all(|run| different.contains(run)),
             "{what}: {succeeded:?} of {planned:?}\n{said}"
         );
-        // those of the other name of the site are no longer planned
+        // runs of the site's other name are no longer planned
         assert!(
             self.renames > 0 || different.len() == self.repeats,
             "{what}: {succeeded:?}\n{said}"
@@ -364,7 +365,7 @@ impl Way {
             different.iter().all(|run| begun.contains_key(run.as_str())),
             "{what}: {begun:?}"
         );
-        // a site that is called otherwise is closed with what is under way, and a fleet that had to be given back takes its results with it
+        // when a site is renamed, its runs in progress are abandoned, and a fleet that must be released loses the results on it
         let is_repeated = begun.iter().any(|(_, times)| *times > 1 + self.renames);
         assert!(
             !is_repeated || self.kind == "cloud",
@@ -374,7 +375,7 @@ impl Way {
 }
 
 impl Ordeal {
-    /// Starts a `cvc run` of a campaign.
+    /// Starts `cvc run` for a campaign.
     fn start(&self, at: usize) -> Session {
         let way = &self.ways[at];
         let mut command = OnLab::command_of(
@@ -406,7 +407,7 @@ impl Ordeal {
         }
     }
 
-    /// Looks after sessions that have ended. Returns whether all campaigns are done, which can be only if no other is to follow.
+    /// Handles sessions that have ended. Returns whether all campaigns have finished, which requires that no other campaign follows.
     fn tend(&mut self, others_follow: bool) -> bool {
         let mut done = true;
         for at in 0..self.ways.len() {
@@ -442,7 +443,7 @@ impl Ordeal {
             if env::var_os("CVC_TEST_SAID").is_some() {
                 eprintln!("{} {}: {status}\n{said}", way.kind, way.rounds);
             }
-            // the lock is the second's, which has waited for it
+            // the second controller has waited for the lock, and holds it now
             let is_followed = way.second.is_some();
             way.session = way.second.take();
             if status.code() == Some(0) {
@@ -464,7 +465,7 @@ impl Ordeal {
         done
     }
 
-    /// Looks after the second controller of a campaign whose first one works.
+    /// Handles the second controller of a campaign while the first one runs.
     fn tend_second(&mut self, at: usize) {
         let way = &mut self.ways[at];
         let Some(second) = &mut way.second else {
@@ -474,7 +475,7 @@ impl Ordeal {
             return;
         };
         let said = second.said();
-        // the first gives the lock away before it writes its report; and the disk may be full too, so that the words may be others
+        // the first controller releases the lock before it writes its report, and the disk may be full, so that the message may be another one
         let first = way.session.as_ref().map(Session::said).unwrap_or_default();
         let is_refused = status.code() == Some(7) || first.contains(" succeeded, ");
         assert!(
@@ -486,7 +487,7 @@ impl Ordeal {
         way.second = None;
     }
 
-    /// Lets something go wrong.
+    /// Applies a fault.
     fn happen(&mut self, mishap: Mishap, random: &mut fastrand::Rng) {
         let at = random.usize(..self.ways.len());
         match mishap {
@@ -495,7 +496,7 @@ impl Ordeal {
                     .exec(&["hostname", &format!("laptop-{}", random.u16(..))]);
             }
             Mishap::CampaignMoved => {
-                // killed as by a loss of power
+                // kill all processes, as in a loss of power
                 self.kill(at);
                 self.moves += 1;
                 let way = &mut self.ways[at];
@@ -509,7 +510,7 @@ impl Ordeal {
             Mishap::DiskFull => {
                 let filler = self.disk.join("filler");
                 let mut file = fs::File::create(&filler).expect("a file");
-                // until nothing more fits
+                // write until the disk is full
                 let _ = std::io::copy(&mut std::io::repeat(0), &mut file);
                 let end = Instant::now() + Duration::from_millis(random.u64(200..8_000));
                 while Instant::now() < end {
@@ -527,7 +528,7 @@ impl Ordeal {
                 self.clock.turn();
             }
             Mishap::RepeatsEdited | Mishap::SiteRenamed => {
-                // between two sessions, or within one
+                // edit the file between two sessions, or during one
                 if random.bool() {
                     self.kill(at);
                 }
@@ -548,7 +549,7 @@ impl Ordeal {
                     first.said().contains(" to do") || first.said().contains("resuming")
                 }) && way.second.is_none()
                 {
-                    // somebody who takes it for a lock that was left
+                    // remove the lock, as a user might who takes it for a remainder
                     if random.bool() {
                         let _ = fs::remove_file(way.campaign.root().join("lock"));
                     }
@@ -580,7 +581,7 @@ fn campaigns_survive_what_goes_wrong_on_a_laptop() {
     let length = Duration::from_secs(number_of("CVC_ORDEAL_S").unwrap_or(DEFAULT_S));
     let seed = number_of("CVC_ORDEAL_SEED").unwrap_or(DEFAULT_SEED);
     let mut random = fastrand::Rng::with_seed(seed);
-    // before the lab, which sees what was mounted before it
+    // mount the disk before the lab is created, because the lab sees only earlier mounts
     let disk = SmallDisk::mount();
     let lab = Lab::builder().nodes(4).login(true).build();
     lab.slurm().wait_idle(4);
@@ -645,7 +646,7 @@ fn campaigns_survive_what_goes_wrong_on_a_laptop() {
     };
 
     let mut happened: BTreeMap<Mishap, usize> = BTreeMap::new();
-    // each of them, again and again, so that a short ordeal has most
+    // take the kinds of fault in turn, so that even a short test has most of them
     let mut ahead: Vec<Mishap> = Vec::new();
     let end = Instant::now() + length;
     let mut next = Instant::now() + Duration::from_secs(5);

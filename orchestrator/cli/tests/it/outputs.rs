@@ -1,5 +1,5 @@
-//! Output that nobody reads, that has no room, or whose terminal is gone: no command panics, what changes something does it to the end, and
-//! exit codes tell of the work.
+//! Tests of output that is not read, that has no space, or whose terminal is closed: no command panics, commands that change something complete it,
+//! and the exit codes report the work.
 
 use crate::common::{SITE, campaign, scripted, waiting};
 use cvc_testkit::{Campaign, Tool, require, wait_until};
@@ -11,14 +11,14 @@ use std::{
     time::Duration,
 };
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for an event, long enough for a machine that is busy with other work.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Where output goes.
+/// Destinations of output.
 const SINKS: [&str; 3] = ["terminal", "closed", "full"];
 
-/// Starts a command with its output going to two sinks, and ends with its exit code (128 + N after a signal). It speaks Python, which can make
-/// a terminal.
+/// Starts a command with its outputs connected to two destinations, and ends with the command's exit code (128 + N after a signal). It is in Python,
+/// which can open a terminal.
 const START: &str = r#"
 import os, pty, subprocess, sys, threading
 
@@ -45,7 +45,7 @@ code = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=out, stde
 sys.exit(code if code >= 0 else 128 - code)
 "#;
 
-/// The exit code of `cvc` with its output going to these sinks.
+/// Returns the exit code of `cvc` with its outputs connected to these destinations.
 pub fn code_with(campaign: &Campaign, args: &[&str], stdout: &str, stderr: &str) -> Option<i32> {
     let cvc = campaign.command(args);
     let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
@@ -60,7 +60,7 @@ pub fn code_with(campaign: &Campaign, args: &[&str], stdout: &str, stderr: &str)
     command.status().expect("python3").code()
 }
 
-/// Panics unless `cvc` ends with this code wherever its output goes.
+/// Panics unless `cvc` ends with this exit code for every combination of destinations.
 #[track_caller]
 pub fn assert_same_everywhere(campaign: &Campaign, args: &[&str], expected: i32) {
     for (stdout, stderr) in SINKS.iter().flat_map(|o| SINKS.map(|e| (*o, e))) {
@@ -149,8 +149,8 @@ fn commands_that_only_show_something_end_with_their_reader_and_report_a_full_dis
             );
         }
     }
-    // what is wrong with the command line
-    assert_same_everywhere(&c, &["run"], 2);
+    // errors in the command line
+    assert_same_everywhere(&c, &["run", "--no-such-option"], 2);
     assert_same_everywhere(&c, &["status", "no-such"], 7);
 }
 
@@ -204,8 +204,8 @@ fn a_campaign_is_completed_while_the_reader_of_its_output_rests_and_then_has_all
     c.assert_whole(24);
 }
 
-/// Starts a command on a terminal that is stopped as by Ctrl-S; once a line is there to read, it goes on as by Ctrl-Q. Prints what the terminal
-/// was sent, and ends with the command's exit code.
+/// Starts a command on a terminal that is stopped as by Ctrl-S. Once a line can be read, continues the terminal as by Ctrl-Q. Prints what the
+/// terminal received, and ends with the command's exit code.
 const START_STOPPED: &str = r#"
 import os, pty, subprocess, sys, termios, threading
 
@@ -265,14 +265,15 @@ fn a_campaign_is_completed_while_its_terminal_is_stopped() {
         .read_to_string(&mut shown)
         .expect("reads");
     assert_eq!(child.wait().expect("ends").code(), Some(0), "{shown}");
+    let plain = shown.replace("\u{1b}[32m", "").replace("\u{1b}[0m", "");
     assert!(
-        shown.contains("3/3") && shown.contains("3 runs succeeded"),
+        plain.contains("3/3") && plain.contains("3 runs succeeded"),
         "{shown:?}"
     );
     c.assert_whole(3);
 }
 
-/// What a report about a bug needs: how the campaign ended, and where more about it is.
+/// Checks that the output contains what a bug report needs: how the campaign ended, and where the log is.
 #[track_caller]
 fn assert_reportable(c: &Campaign, stderr: &str) {
     assert!(
@@ -280,7 +281,7 @@ fn assert_reportable(c: &Campaign, stderr: &str) {
         "{stderr}"
     );
     assert!(
-        stderr.contains("hint: send the command, its whole output and campaigns/"),
+        stderr.contains("hint: send the command, its whole output and the archive of `cvc report-bug` (with campaigns/"),
         "{stderr}"
     );
     let log = fs::read_dir(c.root().join("logs"))
@@ -360,7 +361,7 @@ fn a_campaign_without_a_reader_still_hears_a_request_to_stop() {
     c.assert_nothing_left();
 }
 
-/// Runs a command with all its output going to one terminal, and passes on what that gets.
+/// Runs a command with all outputs connected to one terminal, and prints what the terminal received.
 const ON_TERMINAL: &str = r#"
 import os, pty, subprocess, sys
 
@@ -378,7 +379,7 @@ except OSError:
 sys.exit(child.wait())
 "#;
 
-/// What a terminal gets of `cvc` with these arguments.
+/// Returns what a terminal receives from `cvc` with these arguments.
 fn on_terminal(campaign: &Campaign, args: &[&str]) -> String {
     let cvc = campaign.command(args);
     let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
@@ -393,7 +394,7 @@ fn on_terminal(campaign: &Campaign, args: &[&str]) -> String {
     String::from_utf8(command.output().expect("python3").stdout).expect("text")
 }
 
-/// Panics if a text has something else that steers a terminal than what a bar needs.
+/// Panics if a text contains control sequences other than those that a bar needs.
 #[track_caller]
 fn assert_harmless(text: &str, what: &str) {
     for hostile in [
@@ -409,9 +410,24 @@ fn assert_harmless(text: &str, what: &str) {
 }
 
 #[test]
+fn a_bar_is_gone_before_the_answer_is_printed() {
+    require!(Tool::Mpich, Tool::Python);
+    let c = scripted("bar", "echo SUCCESS", "repeats = 6");
+    c.cvc(&["run", "campaign.toml"]).expect(0);
+    for _ in 0..10 {
+        let shown = on_terminal(&c, &["fsck", "campaign.toml"]);
+        let answer = shown.find("entries of the journal").expect("an answer");
+        let bar = shown.rfind("/12 run directories checked");
+        let cleared = shown.rfind("\u{1b}[2K");
+        assert!(bar.is_none_or(|bar| bar < answer), "{shown:?}");
+        assert!(cleared.is_none_or(|cleared| cleared < answer), "{shown:?}");
+    }
+}
+
+#[test]
 fn what_programs_and_names_of_files_say_cannot_steer_a_terminal() {
     require!(Tool::Mpich, Tool::Python);
-    // a title, a cleared screen, a bell, an overwritten line, a sequence of the set C1, turned text
+    // a title, a cleared screen, a bell, an overwritten line, a C1 sequence, reversed text
     let script =
         r"printf '\033]0;owned\007\033[2Jbad\rgood \302\23331m\342\200\256txt\n' >&2; exit 3";
     let c = scripted("hostile", script, "repeats = 2\nretries = 0");
@@ -427,7 +443,7 @@ fn what_programs_and_names_of_files_say_cannot_steer_a_terminal() {
     let status = on_terminal(&c, &["status", "campaign.toml"]);
     assert_harmless(&status, "status");
     assert!(status.contains(r"\u{1b}]0;owned"), "{status}");
-    // JSON is the same to who reads it
+    // parsed JSON contains the original text
     let json = c
         .cvc(&["status", "campaign.toml", "--json"])
         .expect(0)
@@ -458,7 +474,7 @@ fn what_programs_and_names_of_files_say_cannot_steer_a_terminal() {
             output.stderr
         );
     }
-    // what is wrong with a file, and with the command line
+    // errors in a file and in the command line
     fs::write(
         c.dir().join("wrong.toml"),
         "[matrix]\n# \u{202e}\u{9b}\napp = \"\u{202e}x\u{9b}\"\n",

@@ -1,7 +1,7 @@
-//! Loss of power at any moment of a campaign, whatever of the unsynced writes comes to disk: the next `cvc run` ends the campaign, and what was
-//! finished stays as it is.
+//! Tests of a loss of power at any moment of a campaign, with any subset of unsynced writes on the disk: the next `cvc run` finishes the campaign,
+//! and finished runs do not change.
 //!
-//! `CVC_POWER_LOSS_STATES` sets how many states of the disk are tried, `CVC_POWER_LOSS_SEED` which.
+//! `CVC_POWER_LOSS_STATES` sets how many states of the disk are tried, `CVC_POWER_LOSS_SEED` selects them.
 
 use crate::common::scripted;
 use cvc_testkit::{
@@ -24,13 +24,13 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 const RUNS: usize = 2;
-/// States where nothing else is asked for: enough for everything and nothing at each sync, and a few others at each.
+/// Default number of states: at each sync all writes, no writes, and a few other subsets.
 const DEFAULT_STATES: usize = 120;
 const DEFAULT_SEED: u64 = 1;
-/// Each with a recording and a directory of its own.
+/// Number of threads, each with its own recording and directory.
 const THREADS: usize = 4;
 
-/// The directory of all campaigns, which the first session makes: everything below it may be lost.
+/// The directory of all campaigns, which the first session creates; everything below it may be lost.
 const CAMPAIGNS: &str = "campaigns";
 
 fn number_of(variable: &str) -> Option<u64> {
@@ -40,14 +40,14 @@ fn number_of(variable: &str) -> Option<u64> {
     })
 }
 
-/// A campaign, and what its only session did to its files.
+/// Returns a campaign, and the recorded file operations of its only session.
 fn recorded(name: &str) -> (Campaign, Recording) {
     let mut c = scripted(
         name,
         "echo 'Time step 1'; echo SUCCESS",
         &format!("repeats = {RUNS}\nretries = 0"),
     );
-    // what cvc remembers of the machine is this campaign's alone
+    // store data about the machine for this campaign only
     let state = c.dir().join("state").display().to_string();
     c.env("XDG_STATE_HOME", &state);
     let recording = Recording::of(&c.command(&["run", "campaign.toml"]), c.dir(), CAMPAIGNS);
@@ -59,7 +59,7 @@ fn file(c: &Campaign, name: &str) -> PathBuf {
     c.root().strip_prefix(c.dir()).expect("below it").join(name)
 }
 
-/// The whole lines of a journal.
+/// Returns the complete lines of a journal.
 fn entries(c: &Campaign, files: &Tree) -> Vec<Value> {
     let text =
         String::from_utf8_lossy(files.content(&file(c, "journal.jsonl")).unwrap_or_default())
@@ -69,7 +69,7 @@ fn entries(c: &Campaign, files: &Tree) -> Vec<Value> {
         .collect()
 }
 
-/// The runs whose success a journal tells.
+/// Returns the runs that a journal records as successful.
 fn finished(entries: &[Value]) -> BTreeSet<String> {
     let of_runs = entries.iter().filter(|entry| {
         entry["event"] == "run-finished" && entry["outcome"]["result"] == "succeeded"
@@ -79,7 +79,7 @@ fn finished(entries: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Brings one state to its end. Returns what is lost, done again or left.
+/// Continues one state of the disk to the end of the campaign. Returns what was lost, repeated or left behind.
 fn problems(c: &Campaign, recording: &Recording, state: &State) -> Vec<String> {
     let run_of = |run: &str| file(c, "runs").join(run);
     let whole: BTreeMap<String, Tree> = finished(&entries(c, recording.last()))
@@ -87,7 +87,7 @@ fn problems(c: &Campaign, recording: &Recording, state: &State) -> Vec<String> {
         .map(|run| (run.clone(), recording.last().below(&run_of(&run))))
         .collect();
     let told = finished(&entries(c, &state.synced));
-    // also before the journal tells of it
+    // including runs that are complete although the journal does not record it yet
     let sealed = whole
         .iter()
         .filter(|(run, files)| state.synced.below(&run_of(run)) == **files)
@@ -142,7 +142,7 @@ fn problems(c: &Campaign, recording: &Recording, state: &State) -> Vec<String> {
         );
     }
     if ended.code == Some(0) {
-        // a shepherd may still be on its way out
+        // a shepherd may still be ending
         wait_until("the end of all processes", LIMIT, || {
             c.processes().is_empty()
         });

@@ -1,4 +1,4 @@
-//! `cvc predict` as it is typed: what it prints, and what it says to wrong inputs.
+//! Tests of `cvc predict` as users type it: its output, and its messages about wrong input.
 
 use crate::common;
 use std::{
@@ -239,7 +239,7 @@ fn each_wrong_input_is_refused_with_its_hint() {
         let finished = predict(&arguments);
         let text = String::from_utf8_lossy(&finished.stderr)
             .replace(place.path().to_str().expect("UTF-8"), "DIR");
-        // the list of applications grows
+        // replace the list of applications, which grows
         let text = text
             .split("known applications")
             .next()
@@ -256,11 +256,11 @@ fn each_wrong_input_is_refused_with_its_hint() {
         );
     }
     insta::assert_snapshot!(all);
-    // one point of an unknown program: one sentence, and an exit code that a script sees
+    // one point of an unknown program gives one sentence, and an exit code for scripts
     let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
     let text = String::from_utf8_lossy(&finished.stdout);
     assert_eq!(finished.status.code(), Some(8), "{text}");
-    let sentence = "nothing of solver.A itself could be predicted (exit code 8): 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
+    let sentence = "no quantity of solver.A itself could be predicted (exit code 8): 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
     assert!(
         text.contains(sentence) && !text.contains("dtapp-halo"),
         "{text}"
@@ -381,13 +381,13 @@ fn observations_of_two_environments_are_not_mixed_and_either_can_be_asked_for() 
             "{asked:?}"
         );
     }
-    // people read it too
+    // the text for people contains it, too
     let text = String::from_utf8(predict(&["--from", from, "--at", "foo.A 1 openmpi"]).stdout)
         .expect("UTF-8");
     assert!(text.contains("are left out"), "{text}");
 }
 
-/// What of a value a schema does not describe, or what it misses; only the keywords that the schema of predictions uses.
+/// Returns the values that a schema does not describe, and the keys that are missing; knows only the keywords that the schema of predictions uses.
 pub(crate) fn violations(
     schema: &serde_json::Value,
     root: &serde_json::Value,
@@ -474,7 +474,7 @@ fn the_json_is_what_its_schema_says() {
         .expect(0)
         .stdout;
     let schema: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
-    let all: [&[&str]; 4] = [
+    let all: [&[&str]; 6] = [
         &[
             "--from",
             RUNS,
@@ -501,6 +501,8 @@ fn the_json_is_what_its_schema_says() {
         ],
         &["--at", "npb-sp.C 2Nx18P mpich-ch3"],
         &["--from", RUNS, "--at", "kernel-stencil.A 4 openmpi gzip"],
+        &STORAGE,
+        &["--from", RUNS, "--stand-in", "npb-bt.C 4Nx16P mpich-ch3"],
     ];
     for arguments in all {
         let output = predict(&[arguments, &["--json"]].concat());
@@ -540,7 +542,7 @@ fn the_run_that_narrows_most_is_proposed_with_its_cost() {
             && r["latency_s"].is_number()),
         "{runs:?}"
     );
-    // it is observed now: the same question has intervals about as narrow as were told, for a run that the models hit
+    // after adding the proposed run, the interval is about as narrow as announced, because the run's result equals the prediction
     let best = runs[0]["processes"].as_u64().expect("a number").to_string();
     let train = format!("app=npb-sp class=B processes=4,{best}");
     let with_it = json(&[
@@ -571,7 +573,7 @@ fn the_run_that_narrows_most_is_proposed_with_its_cost() {
     );
 }
 
-/// What `cvc predict` says of a table.
+/// Runs `cvc predict` on a table.
 fn of_table(table: &str, more: &[&str]) -> Output {
     let file = tempfile::Builder::new()
         .suffix(".csv")
@@ -591,7 +593,7 @@ fn without_checkpoints_one_sentence_says_so() {
     assert_eq!(output.status.code(), Some(8));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        said.contains("nothing of myapp.A itself could be predicted (exit code 8): none of the 2 observations has a checkpoint"),
+        said.contains("no quantity of myapp.A itself could be predicted (exit code 8): none of the 2 observations has a checkpoint"),
         "{said}"
     );
     assert!(
@@ -610,8 +612,7 @@ fn what_is_lost_to_failures_is_told_and_whose_they_are() {
     };
     let of_job = text(&["--mtbf", "12h"]);
     assert!(
-        of_job
-            .contains("12 h 00 min between failures of the whole job, whatever its nodes (--mtbf)"),
+        of_job.contains("12 h 00 min between failures of the whole job (--mtbf)"),
         "{of_job}"
     );
     assert!(
@@ -620,7 +621,7 @@ fn what_is_lost_to_failures_is_told_and_whose_they_are() {
     );
     let of_node = text(&["--mtbf-node", "5y", "--restart-time", "3m"]);
     assert!(
-        of_node.contains("5.0 years between failures of a node (--mtbf-node), which is 2.5 years between those of the job on 2 nodes"),
+        of_node.contains("5.0 years between failures of a node (--mtbf-node), or 2.5 years between failures of the job on 2 nodes"),
         "{of_node}"
     );
     assert!(
@@ -648,4 +649,78 @@ fn what_is_lost_to_failures_is_told_and_whose_they_are() {
         (part("failures") - part("total_s") / 43_200.0).abs() < 1e-9,
         "{run}"
     );
+}
+
+/// Options for the storage of a job on two nodes, with chains of changes and two copies.
+const STORAGE: [&str; 15] = [
+    "--from",
+    RUNS,
+    "--at",
+    "npb-bt.B 1Nx13P+1Nx12P mpich-ch3",
+    "--storage",
+    "--copies",
+    "2",
+    "--chain",
+    "4",
+    "--changed",
+    "25%",
+    "--interval",
+    "1h",
+    "--for",
+    "24h",
+];
+
+#[test]
+fn storage_is_forecast_for_each_node_and_for_all() {
+    let answer = json(&[&STORAGE[..], &["--dollars-per-gib-month", "0.08"]].concat());
+    let need = &answer["storage"][0];
+    let mib = |of: &serde_json::Value| of["value"].as_f64().expect("a number");
+    let nodes = need["nodes"].as_array().expect("nodes");
+    let loads: Vec<_> = nodes.iter().map(|n| n["processes"].clone()).collect();
+    assert_eq!(loads, [13, 12]);
+    let sum: f64 = nodes.iter().map(|n| mib(&n["checkpoint_mib"])).sum();
+    let one = mib(&need["all"]["checkpoint_mib"]);
+    assert!((sum / one - 1.0).abs() < 1e-9, "{sum} {one}");
+    assert_eq!(need["checkpoints"], 23);
+    // two copies of a chain with sizes 1, 1/4, 1/4, 1/4; at the peak also the image and two copies of the next full checkpoint
+    assert!((mib(&need["all"]["kept_mib"]) / one - 3.5).abs() < 1e-9);
+    assert!((mib(&need["all"]["peak_mib"]) / one - 6.5).abs() < 1e-9);
+    let peak_usd = need["month"]["peak_usd"].as_f64().expect("dollars");
+    assert!((peak_usd - 6.5 * one / 1024.0 * 0.08).abs() < 1e-9);
+    // the prediction for the whole equals the sum of its parts
+    let whole = answer["forecasts"][0]["quantities"]
+        .as_array()
+        .expect("quantities");
+    let stored = whole
+        .iter()
+        .find(|q| q["quantity"] == "stored_mib")
+        .expect("stored");
+    assert!(
+        (mib(&stored["predicted"]) / one - 1.0).abs() < 1e-6,
+        "{stored}"
+    );
+    let refused = predict(&[
+        "--from",
+        RUNS,
+        "--at",
+        "npb-bt.B 25 mpich-ch3",
+        "--storage",
+        "--interval",
+        "1h",
+    ]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_small_run_with_as_many_data_in_each_process_stands_for_a_big_one() {
+    let answer = json(&["--from", RUNS, "--stand-in", "npb-bt.C 4Nx16P mpich-ch3"]);
+    let best = &answer["stand_ins"][0]["runs"][0];
+    assert_eq!(best["label"], "npb-bt.B 1Nx16P mpich-ch3");
+    let ratio = best["data_ratio"].as_f64().expect("a number");
+    // Table 5.16 of the thesis has 35.01 and 31.35 MiB; its DMTCP also stored arrays that are never written
+    assert!((0.9..1.26).contains(&ratio), "{ratio}");
+    let share = best["volume_share"].as_f64().expect("a number");
+    assert!((share - 0.25).abs() < 0.03, "{share}");
+    let refused = predict(&["--stand-in", "npb-bt.C 16 mpich-ch3"]);
+    assert_eq!(refused.status.code(), Some(8));
 }

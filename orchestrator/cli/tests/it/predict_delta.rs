@@ -1,4 +1,4 @@
-//! `cvc predict --delta` as it is typed.
+//! Tests of `cvc predict --delta` as users type it.
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ fn predict(dir: &Path, arguments: &[&str]) -> Output {
 
 const COSTS: [&str; 6] = ["--app-time", "10h", "--mtbf", "6h", "--bandwidth", "1MiB"];
 
-/// Checkpoints of a program with one file of 4 MiB: some pages always change, and a front leaves changed ones behind.
+/// Writes checkpoints of a program with one file of 4 MiB: some pages change always, and a front leaves changed pages behind.
 fn states(dir: &Path, seconds: &[u64]) -> Vec<String> {
     let mut content = vec![7_u8; 4 << 20];
-    // no page is like another, or one would be stored for all
+    // all pages differ, because equal pages would be stored once
     for (page, bytes) in content.chunks_mut(4096).enumerate() {
         bytes[8..10].copy_from_slice(&(page as u16).to_le_bytes());
     }
@@ -77,7 +77,7 @@ fn directories_of_checkpoints_give_a_method_and_an_interval() {
     let json = predict(dir.path(), &arguments);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["schema"], 1);
-    // 20 pages always, and as many as seconds: of 4 MiB, 0.078 MiB + 1/256 MiB/s
+    // 20 pages always change, plus one page per second; of 4 MiB this is 0.078 MiB + 1/256 MiB/s
     let rate = json["volume"]["curve"]["rate_mib_s"]
         .as_f64()
         .expect("a rate");
@@ -88,7 +88,7 @@ fn directories_of_checkpoints_give_a_method_and_an_interval() {
     assert!(json["methods"][0]["run"]["total_s"].as_f64() >= Some(36_000.0));
 }
 
-/// Copies have the times at which they were made.
+/// Copied files have the time of the copy.
 #[test]
 fn times_of_copies_are_refused_and_every_gives_them() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -97,7 +97,7 @@ fn times_of_copies_are_refused_and_every_gives_them() {
     for (t, copy) in copies.iter().enumerate() {
         let (from, to) = (dir.path().join(format!("state-{t}")), dir.path().join(copy));
         fs::create_dir(&to).expect("a directory");
-        // without its time
+        // remove its time
         fs::write(
             to.join("program.ckpt"),
             fs::read(from.join("program.ckpt")).expect("a checkpoint"),
@@ -111,7 +111,7 @@ fn times_of_copies_are_refused_and_every_gives_them() {
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(8), "{text}");
     assert!(
-        text.contains("that is how a copy was made") && text.contains("--every 60s"),
+        text.contains("times of a copy, not of checkpoints") && text.contains("--every 60s"),
         "{text}"
     );
     arguments.extend(["--every", "10s"]);
@@ -120,22 +120,22 @@ fn times_of_copies_are_refused_and_every_gives_them() {
     assert!(
         shown.status.success()
             && text.contains("10 s to 30 s apart")
-            && !text.contains("times are those"),
+            && !text.contains("times come from"),
         "{text}"
     );
-    // times of files that may be right are used, and said to be such
+    // plausible times of files are used, and the output says so
     let mut originals = vec!["--delta", "state-0", "state-1", "state-2", "state-3"];
     originals.extend(COSTS);
     let shown = predict(dir.path(), &originals);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
-        text.starts_with("warning: times are those of the files"),
+        text.starts_with("warning: times come from the files"),
         "{text}"
     );
     assert!(text.contains("10 s to 30 s apart"), "{text}");
 }
 
-/// The restart script that DMTCP writes with its images has the time of the checkpoint, whatever became of the files.
+/// The restart script that DMTCP writes with its images contains the time of the checkpoint, even if the files were copied.
 #[test]
 fn times_of_restart_scripts_outlast_a_copy() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -171,7 +171,7 @@ fn codecs_are_measured_on_the_states_and_one_is_chosen() {
         "{}",
         String::from_utf8_lossy(&shown.stderr)
     );
-    // pages of one value each compress to nearly nothing: at 1 MiB/s any codec is better than none
+    // pages of a single value compress to almost nothing, so that at 1 MiB/s any codec is better than none
     let first = text.lines().find(|line| line.contains(", every "));
     let first = first.unwrap_or_default();
     assert!(
@@ -198,7 +198,7 @@ fn codecs_are_measured_on_the_states_and_one_is_chosen() {
     assert!(ratio.expect("a ratio") < 0.2);
 }
 
-/// A campaign whose run has a series of eight checkpoints of LAMMPS, from the records of a real one.
+/// Creates a campaign whose run has a series of eight checkpoints of LAMMPS, from real records.
 fn campaign(dir: &Path) -> String {
     let from =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../paper/tests/data/rerun/lammps-series");
@@ -227,12 +227,12 @@ fn a_campaign_with_a_series_is_answered_by_zone() {
         text.contains("in zone DTAPP: ") && text.contains("from 28 pairs of 8 checkpoints"),
         "{text}"
     );
-    // zones are known of what changed since the checkpoint before and since the first
+    // changes by zone are recorded since the previous and since the first checkpoint, which are 13 of 28 pairs
     assert!(
         text.contains(" of what changes between two of these checkpoints (from 13 of 28 pairs)"),
         "{text}"
     );
-    // where none are worth their time, there are no two of them
+    // if no checkpoint is worth its time, the output says nothing about changes between two checkpoints
     let mut seldom = vec!["--delta", "--from", campaign.as_str()];
     seldom.extend([
         "--app-time",
@@ -253,7 +253,7 @@ fn a_campaign_with_a_series_is_answered_by_zone() {
     arguments.push("--json");
     let json = predict(dir.path(), &arguments);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
-    // the same pages change between any two of them: about 34 of 521 MiB
+    // the same pages change between any two checkpoints: about 34 of 521 MiB
     let changed = json["volume"]["curve"]["repeated_mib"].as_f64();
     assert!((30.0..38.0).contains(&changed.expect("a volume")), "{json}");
     let zones = json["zones"].as_array().expect("zones");
@@ -271,12 +271,12 @@ fn what_a_campaign_cannot_answer_is_refused() {
         (
             &["--delta", "state-0"][..],
             &from[..],
-            "states beside --from",
+            "states in addition to --from",
         ),
         (
             &["--delta"],
             &["--from", &campaign, "--codec", "zstd"],
-            "recorded nothing of it",
+            "has no data on it",
         ),
         (
             &["--delta"],
@@ -286,7 +286,7 @@ fn what_a_campaign_cannot_answer_is_refused() {
         (
             &["--delta"],
             &["--from", &campaign, "--point", "ffff"],
-            "no such point",
+            "no point of",
         ),
         (
             &["--delta"],
@@ -339,7 +339,7 @@ fn wrong_inputs_are_one_clear_error_each() {
         )
     };
     for (delta, code, says) in [
-        (&["state-0"][..], 2, "one state only"),
+        (&["state-0"][..], 2, "only one state"),
         (
             &["state-1", "state-0"],
             8,
@@ -348,7 +348,7 @@ fn wrong_inputs_are_one_clear_error_each() {
         (&["state-0", "state-9"], 6, "state-9"),
         (&["nan.csv"], 6, "nan.csv:2: column `distance_s`: `NaN`"),
         (&["none.csv"], 6, "none.csv"),
-        (&["nan.csv", "state-0"], 2, "a table of pairs beside"),
+        (&["nan.csv", "state-0"], 2, "a table of pairs in addition"),
     ] {
         let (found, text) = with(delta, &COSTS);
         assert_eq!(found, Some(code), "{text}");

@@ -1,4 +1,4 @@
-//! The gate of predictions as a user meets it: exit codes and what is said. The campaign is finished, with what real runs measured.
+//! Tests of the gate of predictions: exit codes and messages. The campaign is finished, with values that real runs measured.
 
 use crate::{common, measured};
 use cvc_testkit::{Campaign, Tool, campaign::Finished, require};
@@ -8,7 +8,7 @@ const SPLIT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\n";
 const MISSED: &str = "max_error = { image = 0.0001 }\n";
 const KEPT: &str = "max_error = { image = 90, shmem = 90 }\nmin_coverage = 1\n";
 
-/// A finished campaign of `measured` with this section, its file beside it.
+/// Returns a finished campaign with this section `predict`, and with values of real runs.
 fn finished(predict: &str, fails: impl Fn(&cvc_core::point::Point) -> bool) -> Campaign {
     let text = format!("{}{predict}", measured::CAMPAIGN);
     let campaign = common::campaign("measured", "");
@@ -51,11 +51,11 @@ fn a_kept_bound_is_reported_and_succeeds() {
     let c = finished(&format!("{SPLIT}{KEPT}"), |_| false);
     let gated = c.cvc(&["report", "campaign.toml", "--gate"]).expect(0);
     assert!(
-        gated.stderr.contains("the predictions keep their bounds; "),
+        gated.stderr.contains("the predictions meet their bounds; "),
         "{}",
         output(&gated)
     );
-    // Nothing to hold anything against: the stop_request is refused, not silently granted.
+    // Without bounds there is nothing to check: the request is refused, not silently accepted.
     for predict in [SPLIT, ""] {
         let c = finished(predict, |_| false);
         let refused = c.cvc(&["report", "campaign.toml", "--gate"]).expect(2);
@@ -89,14 +89,14 @@ fn a_run_ends_with_the_gates_code_unless_runs_failed() {
     let event = event.unwrap_or_else(|| panic!("{}", json.stdout));
     assert_eq!(event["kept"], false);
     assert_eq!(event["missed"].as_array().map(Vec::len), Some(4), "{event}");
-    // Finished runs stay valid when only the bounds change.
+    // Finished runs stay valid if only the bounds change.
     c.put(
         "campaign.toml",
         &format!("{}{SPLIT}{KEPT}", measured::CAMPAIGN),
     );
     let run = c.run().expect(0);
     assert!(
-        run.stderr.contains("the predictions keep their bounds"),
+        run.stderr.contains("the predictions meet their bounds"),
         "{}",
         output(&run)
     );

@@ -1,4 +1,4 @@
-//! `cvc reproduce`, as a user types it.
+//! Tests of `cvc reproduce` as users type it.
 
 use assert_cmd::Command;
 use cvc_testkit::{Tool, require};
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
         .expect("the repository")
 }
 
-/// cvc in a directory of its own, with a cache of its own: only the papers that it carries are there.
+/// Returns `cvc` in the directory, with a separate cache: only the papers that cvc includes are available.
 fn cvc(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cvc"));
     command
@@ -31,7 +31,7 @@ fn finished(bytes: &[u8]) -> String {
 #[test]
 fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
     let dir = tempfile::tempdir().expect("a directory");
-    // seconds of its own work, whatever else the machine does
+    // limit the processor time, which does not depend on other load of the machine
     let mut command = Command::new("sh");
     command.args([
         "-c",
@@ -57,7 +57,7 @@ fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
         assert!(report.join(file).is_file(), "{file}");
     }
     let markdown = fs::read_to_string(report.join("report.md")).expect("the report");
-    // no runs, no measurements: nothing claims to be one
+    // without runs, no value is shown as a measurement
     assert!(!markdown.contains("; here "), "a measurement without runs");
 }
 
@@ -95,7 +95,7 @@ fn tables_forms_and_places_can_be_chosen() {
     assert!(
         dir.path().join("out/report.tex").is_file() && !dir.path().join("out/report.html").exists()
     );
-    // of LaTeX only the tables that were asked for
+    // LaTeX contains only the requested tables
     let mut latex: Vec<String> = fs::read_dir(dir.path().join("out/tables"))
         .expect("tables")
         .map(|e| {
@@ -124,11 +124,18 @@ fn misprints_are_listed_on_the_terminal_and_fit_it() {
     for part in ["125", "61.42", "high"] {
         assert!(line.contains(part), "{line}");
     }
-    assert!(text.contains("39 cells wrong in print"), "{text}");
+    assert!(text.contains("40 cells wrong in print"), "{text}");
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // columns that have nothing are left out, and the others are explained
+    // claims that hold are counted, all others are listed
+    assert!(
+        text.contains("59 claims: 34 hold, 18 contradicted by print, 7 undecided")
+            && text.contains("7.121")
+            && !text.contains("doubles with the number of processes"),
+        "{text}"
+    );
+    // empty columns are omitted, and the others are explained
     assert!(
         !text.contains("explained") && text.contains("  fitted: "),
         "{text}"
@@ -146,7 +153,7 @@ fn a_paper_without_tables_says_so_and_what_is_wrong_in_it() {
         "{text}"
     );
     let listed = cvc(dir.path()).args(["delta", "--list"]).assert().success();
-    assert!(finished(&listed.get_output().stdout).contains("no table here"));
+    assert!(finished(&listed.get_output().stdout).contains("no tables here"));
 }
 
 #[test]
@@ -167,7 +174,7 @@ fn what_cannot_be_measured_is_told_in_one_line() {
     let [line] = skipped[..] else {
         panic!("{told}")
     };
-    for part in ["38 runs skipped", "npb-bt", "MPI library `mpich-ch3`"] {
+    for part in ["48 runs skipped", "npb-bt", "--variant kernels"] {
         assert!(line.contains(part), "{line}");
     }
     assert_eq!(line.matches("npb-bt").count(), 1, "{line}");
@@ -212,7 +219,7 @@ fn a_series_of_a_real_run_is_measured_for_a_paper() {
     let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/papers/delta");
     let folder = dir.path().join("delta");
     copy(&papers, &folder);
-    // the small variant of the first campaign
+    // make a small variant of the first campaign
     let path = folder.join("measured.toml");
     let text = std::fs::read_to_string(&path).expect("measured.toml");
     let from = text.find("[[campaigns]]").expect("campaigns");
@@ -229,7 +236,7 @@ fn a_series_of_a_real_run_is_measured_for_a_paper() {
         text.contains("measured by campaigns/delta-front-small"),
         "{text}"
     );
-    // six checkpoints are not the 25 of the paper, and the statements about them cannot all hold
+    // six checkpoints differ from the paper's 25, and the claims about them cannot all hold
     let line = text
         .lines()
         .find(|l| l.starts_with("A front crosses a domain at rest: "));
@@ -243,7 +250,7 @@ fn a_series_of_a_real_run_is_measured_for_a_paper() {
     assert!(volumes.lines().count() >= 3, "{volumes}");
     let switches = std::fs::read_to_string(to.join("switches-front.csv")).expect("a table");
     let last = switches.lines().last().unwrap_or_default();
-    // with the highest threshold the base never moves
+    // with the highest threshold the base never changes
     assert!(last.contains("∞,0,"), "{switches}");
 }
 
@@ -291,7 +298,12 @@ fn unknown_names_are_answered_with_those_that_there_are() {
         ["unknown directory nowhere", "--papers"],
     );
     refused(&["../thesis"], ["unknown paper `../thesis`", "thesis"]);
-    refused(&[], ["PAPER", "required"]);
+    refused(
+        &["thesis", "--measure", "--variant", "desktop"],
+        ["no campaign of thesis has a variant `desktop`", "laptop"],
+    );
+    let listed = cvc(dir.path()).assert().success();
+    assert!(finished(&listed.get_output().stdout).contains("pas2p-io"));
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -324,9 +336,9 @@ fn a_folder_of_ones_own_comes_first_and_its_mistakes_are_shown_with_their_place(
         error.contains("mine/async-io/tables/model.csv:3:") && error.contains("is negative"),
         "{error}"
     );
-    // without the option those that cvc carries
+    // without the option, the papers that cvc includes
     cvc(dir.path()).args(["async-io"]).assert().success();
-    // a folder by its path
+    // a folder given by its path
     fs::write(&table, text.replace(",2.6,", ",2.7,")).expect("written");
     cvc(dir.path())
         .args(["mine/async-io", "--to", "own", "--format", "markdown"])
@@ -366,7 +378,7 @@ fn an_unwritable_target_and_a_directory_without_a_campaign_are_refused_at_once()
     );
 }
 
-/// Every file below a directory, with its content.
+/// Returns every file below a directory with its content.
 fn content(dir: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
     let mut all = std::collections::BTreeMap::new();
     for entry in fs::read_dir(dir)
@@ -402,7 +414,7 @@ fn a_campaign_that_is_read_is_not_changed() {
     assert_eq!(before, content(&campaign));
 }
 
-/// Runs of one program are no measurement of tables about another one.
+/// Runs of a program are no measurements for tables about another program.
 #[test]
 fn a_campaign_that_measured_no_cell_of_the_tables_is_not_named_as_their_source() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -427,7 +439,7 @@ fn a_campaign_that_measured_no_cell_of_the_tables_is_not_named_as_their_source()
     );
     let cells = fs::read_to_string(dir.path().join("reports/papers/thesis/csv/cells.csv"));
     assert!(cells.expect("cells").lines().count() > 66);
-    // nobody has asked for measurements
+    // without a request for measurements
     let done = cvc(dir.path()).args(tables).assert().success();
     let text = finished(&done.get_output().stdout);
     assert!(!text.contains("measured"), "{text}");
@@ -437,7 +449,7 @@ fn a_campaign_that_measured_no_cell_of_the_tables_is_not_named_as_their_source()
 fn a_reader_that_has_gone_ends_it_quietly_as_it_ends_other_programs() {
     use std::process::Stdio;
     let dir = tempfile::tempdir().expect("a directory");
-    // the reading end of the pipe is closed before anything is written
+    // close the reading end of the pipe before anything is written
     let closed = || {
         let mut reader = std::process::Command::new("true")
             .stdin(Stdio::piped())

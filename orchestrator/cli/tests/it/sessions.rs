@@ -1,14 +1,14 @@
-//! Sessions that are limited to some points or some time, or are beside others.
+//! Tests of sessions that are limited to some points or to a time, and of concurrent sessions.
 
 use crate::common::{SITE, campaign, scripted, waiting};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require, wait_until};
 use serde_json::Value;
 use std::{fs, time::Duration};
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for an event, long enough for a machine that is busy with other work.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Two free factors of two levels: four points of one run each, which end in an instant.
+/// Returns a campaign with two user factors of two levels: four points with one short run each.
 fn four(name: &str) -> Campaign {
     let factors = "[matrix.user]\ncolour = [\"red\", \"green\"]\nsteps = [1, 20]\n";
     let matrix = "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n";
@@ -39,7 +39,7 @@ fn a_session_of_some_points_leaves_the_others_for_the_next_one() {
         status.contains("2 of 4 runs succeeded (50 %), 2 left (50 %)"),
         "{status}"
     );
-    // several conditions: a point meets any of them
+    // with several conditions, a point must meet at least one
     let told = c
         .cvc(&[
             "run",
@@ -152,10 +152,10 @@ fn runs_beside_another_campaign_say_so_and_reports_flag_them() {
     wait_until("the run", LIMIT, || !one.events("run-started").is_empty());
     let said = other.run().expect(0).stderr;
     assert!(
-        said.contains("another campaign measures on this machine"),
+        said.contains("another campaign is measuring on this machine"),
         "{said}"
     );
-    // the other one is still there when this one ends
+    // the other session still runs when this one ends
     let second = waiting("second", "repeats = 1");
     let (second, second_go) = (on_machine(second.0), second.1);
     let third = second.start(&["run", "campaign.toml"]);
@@ -171,5 +171,5 @@ fn runs_beside_another_campaign_say_so_and_reports_flag_them() {
     }
     let report =
         fs::read_to_string(other.dir().join("reports/other/report.html")).expect("a report");
-    assert!(report.contains("another campaign measured on its machine"));
+    assert!(report.contains("another campaign measured on the same machine"));
 }

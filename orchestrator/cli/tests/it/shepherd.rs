@@ -1,4 +1,4 @@
-//! The shepherd, as a controller starts it.
+//! Tests of the shepherd, started as by a controller.
 
 use cvc_probe::shepherd::{Exit, Job, order};
 use cvc_testkit::{Tool, process, require, wait_until};
@@ -49,7 +49,7 @@ fn start(dir: &Path, job: &Job) -> Child {
     child
 }
 
-/// How the job ended; the line to the shepherd stays open until then.
+/// Returns how the job ended. The pipe to the shepherd stays open until then.
 fn end(mut child: Child, job: &Job) -> Exit {
     let _line = child.stdin.take();
     assert!(child.wait().expect("ends").success());
@@ -62,7 +62,7 @@ fn a_process_that_forks_and_exits_again_and_again_does_not_outlive_the_run() {
     let temporary = tempfile::tempdir().expect("a directory");
     let (dir, fifo) = (temporary.path(), temporary.path().join("alive"));
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-    // whoever lives on holds the pipe; it ends by itself in a test that fails
+    // a process that survives holds the pipe; it ends by itself after 20 s if the test fails
     let forker = "import os,sys,time\nalive=open('alive','w')\nend=time.monotonic()+20\nos.setsid() if os.fork()==0 else os._exit(0)\n\
                   while time.monotonic()<end:\n    if os.fork(): os._exit(0)\n";
     let job = job(dir, &["python3", "-c", forker]);
@@ -99,7 +99,7 @@ fn while_its_line_is_open_it_takes_note_of_signals_and_goes_on() {
     fs::write(go, "").expect("writes");
     let exit = end(child, &job);
     assert!(
-        exit.code == Some(5) && exit.ended_by.is_none() && exit.told_to_end,
+        exit.code == Some(5) && exit.ended_by.is_none() && exit.end_requested,
         "{exit:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C once finishes the run under way; twice stops at once.
+//! Tests of Ctrl-C: once finishes the runs in progress, twice stops at once.
 
 use crate::common::{scripted, waiting};
 use cvc_testkit::{Tool, process, require, wait_until};
@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for an event, long enough for a machine that is busy with other work.
 const LIMIT: Duration = Duration::from_secs(90);
-/// What it says when it has heard a first signal.
-const STOPPING: &str = "stopping after the run under way";
+/// Message after the first signal.
+const STOPPING: &str = "stopping after the current run";
 
-/// Whether a process has a handler for this signal.
+/// Returns whether a process has a handler for this signal.
 fn catches(pid: i32, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status
@@ -71,16 +71,16 @@ fn twice_stops_at_once_and_nothing_lives_on() {
             .any(|(_, line)| line.contains("sleep 600"))
     });
     controller.signal(Signal::SIGINT);
-    // two signals of one kind that are both pending are one
+    // wait, because two pending signals of one kind would be merged
     wait_until("it to hear the signal", LIMIT, || {
         controller.stderr_so_far().contains(STOPPING)
     });
-    // as long as the second could belong to the first, it does not count
+    // a second signal within this time would count as part of the first
     wait_until("it to hear another", LIMIT, || {
         controller.signal(Signal::SIGINT);
         controller.stderr_so_far().contains("stopping now")
     });
-    // the program would go on for much longer
+    // the program would continue for much longer
     let output = controller.wait(LIMIT).expect(130);
     assert!(
         output.stderr.contains("stopping now") && output.stderr.contains("2 runs are left"),
@@ -89,7 +89,7 @@ fn twice_stops_at_once_and_nothing_lives_on() {
     );
     c.assert_nothing_left();
     assert!(c.finishes().is_empty() && c.events("run-abandoned").len() == 1);
-    // what was cut off is done again, and has lost no attempt
+    // the interrupted run is repeated, and the interruption does not count as an attempt
     c.put("bin/script.sh", "sleep 0.05; echo SUCCESS");
     c.run().expect(0);
     c.assert_whole(2);
@@ -102,7 +102,7 @@ fn before_the_first_run_it_stops_too() {
     let c = scripted("early", "sleep 0.2; echo SUCCESS", "repeats = 20");
     for delay_ms in [0, 30, 90] {
         let controller = c.start(&["run", "campaign.toml"]);
-        // before it does, the signal ends it as any program
+        // before cvc has a handler, the signal ends it like any program
         wait_until("it to catch the signal", LIMIT, || {
             catches(controller.pid(), Signal::SIGINT)
         });
@@ -132,7 +132,7 @@ fn once_the_campaign_has_ended_a_signal_ends_the_writing_of_its_report() {
         wait_until("the second run", LIMIT, || {
             c.events("run-started").len() == 2
         });
-        // a report that takes for ever: it reads what nobody writes
+        // a report that never ends, because it reads a pipe that nothing is written to
         let run = c.finishes().into_keys().next().expect("the first run");
         let records = c.run_dir(&run).join("records.jsonl");
         std::fs::remove_file(&records).expect("removes");
@@ -154,7 +154,7 @@ fn once_the_campaign_has_ended_a_signal_ends_the_writing_of_its_report() {
 fn once_the_campaign_has_ended_a_signal_ends_the_waiting_for_a_reader() {
     require!(Tool::Mpich);
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        // more events than a small pipe holds
+        // more events than a small pipe can hold
         let c = scripted("unread", "echo SUCCESS", "repeats = 24");
         let mut child = c
             .command(&["run", "campaign.toml", "--json"])
@@ -201,7 +201,7 @@ fn a_campaign_runs_where_children_were_ignored_at_its_start() {
     c.assert_whole(1);
 }
 
-/// As a shutdown, `systemctl stop`, `scancel` and batch limits do it.
+/// Shutdowns, `systemctl stop`, `scancel` and batch limits send such signals.
 #[test]
 fn a_signal_to_every_process_fails_no_run() {
     require!(Tool::Mpich);
@@ -215,7 +215,7 @@ fn a_signal_to_every_process_fails_no_run() {
                 .iter()
                 .any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec"))
         });
-        // the controller may be the last to hear of it
+        // the controller may be the last to receive the signal
         for (pid, _) in c
             .processes()
             .into_iter()

@@ -1,4 +1,4 @@
-//! `cvc trace` as users type it.
+//! Tests of `cvc trace` as users type it.
 
 use crate::common::campaign;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn json_has_events_files_bursts_and_findings() {
     assert_eq!(told["schema"], 2);
     assert_eq!(told["trace"]["tracer"], "darshan");
     assert_eq!(told["trace"]["ranks"], 4);
-    // 3456 reads and writes of POSIX, as many of MPI-IO
+    // 3456 reads and writes of POSIX, and as many of MPI-IO
     assert_eq!(told["events"], 4 * 3456);
     let shared = &told["files"][0];
     assert_eq!(shared["writers"], 4);
@@ -62,7 +62,7 @@ fn every_event_is_a_line_of_csv_and_a_slice_of_perfetto() {
     assert_eq!(slices.len(), 120);
     let starts: Vec<f64> = slices.iter().filter_map(|e| e["ts"].as_f64()).collect();
     assert!(starts.windows(2).all(|w| w[0] <= w[1]), "in order of time");
-    // microseconds: the run took two seconds
+    // in microseconds: the run took two seconds
     assert!(starts[119] > 1e6 && starts[119] < 3e6, "{}", starts[119]);
 }
 
@@ -79,7 +79,7 @@ fn a_log_without_dxt_is_answered_from_its_counters() {
         "34 writes and 26 reads on 5 files by 2 processes in",
         "18.3 KiB written, 12.2 KiB read.",
         "By interface: POSIX 16 writes and 8 reads; STDIO 18 writes and 18 reads.",
-        "which are not added: MPI-IO 6 writes and 2 reads.",
+        "not added: MPI-IO 6 writes and 2 reads.",
     ] {
         assert!(flat.contains(says), "{says}: {told}");
     }

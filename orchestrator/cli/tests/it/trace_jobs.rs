@@ -1,4 +1,4 @@
-//! `cvc trace` with several Darshan logs, as users type it.
+//! Tests of `cvc trace` with several Darshan logs, as users type it.
 
 use crate::common::campaign;
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn a_directory_of_logs_is_a_table_of_jobs() {
         (&told["sum"]["jobs"], &told["sum"]["processes"]),
         (&3.into(), &10.into())
     );
-    // three files of 829440 bytes and 2 MiB: what MPI-IO moved is not added to what POSIX moved for it
+    // three files of 829440 bytes and 2 MiB: bytes of MPI-IO are not added to the bytes that POSIX moved for it
     assert_eq!(
         told["sum"]["modules"]["POSIX"]["bytes"],
         4 * 829_440 + (2 << 20)
@@ -97,7 +97,7 @@ fn options_of_one_trace_and_of_several_logs_are_told_apart() {
     assert!(
         refused
             .stderr
-            .contains("--html is for one trace, and these are 2 logs")
+            .contains("--html is for one trace, but these are 2 logs")
     );
     let refused = c.cvc(&["trace", &two[0], "--job", "x"]).expect(2);
     assert!(

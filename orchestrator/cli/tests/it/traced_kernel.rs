@@ -1,4 +1,4 @@
-//! A built-in kernel under each tracer that is here: what the trace says is what the kernel says of itself.
+//! Tests of a built-in kernel with each tracer that is installed: the trace must agree with the kernel's own output.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Numbers that a run recorded, by name.
 type Numbers = BTreeMap<String, f64>;
 
-/// Runs kernel-block, which writes through MPI-IO and reads back what it wrote, under a tracer and without one.
+/// Runs kernel-block with and without a tracer. The kernel writes through MPI-IO and reads its data back.
 fn traced(tracer: &str, variable: Option<(&str, String)>) -> (Campaign, Numbers) {
     let mut c = campaign(
         &format!("traced-{tracer}"),
@@ -51,7 +51,7 @@ fn numbers(records: &[Value]) -> Numbers {
     named.collect()
 }
 
-/// Asserts what follows from the kernel's own words (`Bytes written`, `Writers`): every byte is written once, read back once, and twice if it belongs
+/// Checks what follows from the kernel's output (`Bytes written`, `Writers`): every byte is written once, and read back once, or twice if it belongs
 /// to the last record.
 fn assert_like_the_kernel(found: &Numbers) {
     let of = |name: &str| found.get(name).copied();
@@ -88,7 +88,7 @@ fn assert_like_the_kernel(found: &Numbers) {
             "{positive}: {found:?}"
         );
     }
-    // while one process writes, it writes all the time
+    // a process that writes spends all that time in writes
     let seconds = bytes / 1_048_576.0 / found["trace_write_mib_s"];
     assert!(seconds <= of("wall_s").expect("a time"), "{found:?}");
 }
@@ -102,7 +102,7 @@ fn assert_reported(c: &Campaign, tracer: &str) {
         .split("\n## ")
         .find(|section| section.starts_with("Traces"))
         .expect("a section on traces");
-    for part in ["What was traced", "Overhead of tracers", tracer] {
+    for part in ["Traced operations", "Overhead of tracers", tracer] {
         assert!(section.contains(part), "{part}: {section}");
     }
 }
@@ -122,4 +122,126 @@ fn dftracer_sees_what_a_kernel_writes() {
     let library = library.display().to_string();
     let (_, found) = traced("dftracer", Some(("CVC_DFTRACER_LIB", library)));
     assert_like_the_kernel(&found);
+}
+
+#[test]
+fn the_tracer_of_mpi_io_names_the_phases_of_a_kernel() {
+    require!(Tool::Mpich);
+    let (c, found) = traced("mpi-io", None);
+    assert_eq!(found["trace_written_bytes"], found["io_bytes"], "{found:?}");
+    // 4 processes write 12 records and read each record back
+    assert_eq!(found["trace_write_ops"], 48.0, "{found:?}");
+    assert!(!found.contains_key("trace_writers"), "{found:?}");
+    assert!(
+        found["trace_phases"] >= 12.0 && found["trace_phases_s"] > 0.0,
+        "{found:?}"
+    );
+    c.cvc(&["report", "campaign.toml"]).expect(0);
+    let report = std::fs::read_to_string(c.dir().join("reports/traced-mpi-io/report.md"));
+    let report = report.expect("a report");
+    let rows = report.split("Phases of I/O").nth(1).expect("a table");
+    assert!(
+        rows.contains(r"phases 1 to 12: MPI\_File\_write\_at\_all; 0.2 MiB each"),
+        "{rows}"
+    );
+    let traced = c
+        .run_names()
+        .into_iter()
+        .find(|run| c.run_dir(run).join("mpi-io").is_dir());
+    let run = c.run_dir(&traced.expect("a traced run"));
+    let shown = c.cvc(&["phases", run.to_str().expect("UTF-8")]).expect(0);
+    assert!(
+        shown.stdout.contains("of 4 processes: ") && shown.stdout.contains("1 to 12"),
+        "{}",
+        shown.stdout
+    );
+}
+
+/// Checks that a traced restart reads what its checkpoint wrote, and that the report contains a verdict.
+fn assert_restart_is_reported(c: &Campaign, name: &str, files: f64) -> Numbers {
+    c.run().expect(0);
+    let run = c.run_names().pop_first().expect("a run");
+    let found = numbers(&c.records(&run));
+    let of = |name: &str| {
+        found
+            .get(name)
+            .copied()
+            .unwrap_or_else(|| panic!("no {name}: {found:?}"))
+    };
+    assert_eq!(of("restart_verified"), 1.0);
+    assert_eq!(of("ckpt_io_files"), files, "{found:?}");
+    assert!(
+        of("restart_trace_bytes") > 0.0 && of("ckpt_io_read_ops") >= 1.0,
+        "{found:?}"
+    );
+    let ratio = of("ckpt_io_read_bytes") / of("ckpt_io_written_bytes");
+    assert!((0.95..=1.05).contains(&ratio), "{found:?}");
+    let traces = c.run_dir(&run).join("restart-trace");
+    assert!(std::fs::read_dir(traces).expect("its traces").count() > 0);
+    c.cvc(&["report", "campaign.toml"]).expect(0);
+    let report = c.dir().join(format!("reports/{name}/report.md"));
+    let report = std::fs::read_to_string(report).expect("a report");
+    assert!(
+        report.contains("Restarts compared with checkpoints"),
+        "{report}"
+    );
+    let verdicts = [
+        "like the checkpoint, with reads",
+        "same bytes, different operations",
+    ];
+    assert!(
+        verdicts.iter().any(|verdict| report.contains(verdict)),
+        "{report}"
+    );
+    found
+}
+
+#[test]
+fn a_traced_restart_reads_what_the_program_wrote_as_its_last_checkpoint() {
+    require!(Tool::Mpich, Tool::Strace);
+    let c = campaign(
+        "traced-restart",
+        &format!(
+            "{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"mpich\"\ncheckpointer = \"application\"\n\
+             [run]\nrepeats = 1\nretries = 0\ntimeout_s = 200\n[checkpoint]\nrestart_check = true\n[trace]\ntracer = \"strace\"\n"
+        ),
+    );
+    let found = assert_restart_is_reported(&c, "traced-restart", 1.0);
+    // three checkpoints of one file, one of which is compared
+    assert_eq!(found["ckpt_io_written_bytes"] * 3.0, found["io_bytes"]);
+}
+
+/// A program that counts slowly and uses some memory.
+const COUNTER: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+    int main(void) {\n  char *memory = malloc(8 << 20);\n  memset(memory, 7, 8 << 20);\n\
+    for (int step = 1; step <= 60; step++) { printf(\"Time step %d\\n\", step); fflush(stdout); usleep(50000); }\n\
+    puts(memory[4 << 20] == 7 ? \"SUCCESS\" : \"FAILED\");\n  return 0;\n}\n";
+
+#[test]
+fn a_traced_restart_by_dmtcp_reads_what_the_image_was_written_with() {
+    require!(Tool::Dmtcp, Tool::Mpich, Tool::Strace);
+    let c = campaign(
+        "traced-image",
+        &format!(
+            "{SITE}app_dirs = [\".\"]\n[matrix]\napp = \"counter\"\nprocesses = 1\nmpi = \"mpich\"\ncheckpointer = \"dmtcp\"\n\
+             [run]\nrepeats = 1\nretries = 0\ntimeout_s = 200\n[checkpoint]\nrestart_check = true\nmoment = {{ after_step = 3 }}\n\
+             [trace]\ntracer = \"strace\"\n"
+        ),
+    );
+    let source = c.put("counter.c", COUNTER);
+    let compiled = std::process::Command::new("cc")
+        .arg("-O1")
+        .arg(&source)
+        .arg("-o")
+        .arg(c.dir().join("counter"))
+        .status();
+    assert!(compiled.expect("a compiler").success());
+    c.put(
+        "apps/counter.toml",
+        "schema = 1\nname = \"counter\"\ntitle = \"counts\"\n[program]\nnames = [\"counter\"]\n[command]\nargs = []\n[workloads.only]\n\
+         [success]\npattern = '^SUCCESS'\n[progress]\nstep = '^Time step (\\d+)'\n",
+    );
+    let found = assert_restart_is_reported(&c, "traced-image", 3.0);
+    // the program, mpiexec, and its proxy
+    assert!(found["ckpt_io_written_bytes"] > 8e6, "{found:?}");
 }

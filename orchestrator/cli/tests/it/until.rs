@@ -1,4 +1,4 @@
-//! Repeats until the interval of a point is narrow.
+//! Tests of repeats that continue until the interval of a point is narrow enough.
 
 use crate::common::scripted;
 use cvc_testkit::{Campaign, Tool, require};
@@ -7,7 +7,7 @@ use std::fs;
 
 const FIGURE: &str = "[[figures]]\nname = \"rate\"\npattern = '^rate = (\\S+)'\nunit = \"Mop/s\"\nbetter = \"higher\"\nrequired = true\n";
 
-/// A campaign whose program tells the rates of a list, one in each run, and begins again after the last.
+/// Returns a campaign whose program prints one rate of a list in each run, and starts again after the last one.
 fn telling(rates: &[&str], repeats: &str) -> Campaign {
     let settings = format!("repeats = {repeats}\nretries = 0");
     let c = scripted("until", "true", &settings);
@@ -47,7 +47,7 @@ fn a_point_that_scatters_little_ends_early_and_says_why() {
     let told = c.run().expect(0);
     assert!(
         told.stderr
-            .contains("rate ±3.3 % after 3 repeats, 5 % asked; 5 runs not needed"),
+            .contains("rate ±3.3 % after 3 repeats, 5 % requested; 5 runs not needed"),
         "{}",
         told.stderr
     );
@@ -72,7 +72,7 @@ fn a_point_that_scatters_little_ends_early_and_says_why() {
         "{report}"
     );
     assert!(!report.contains("not finished"), "{report}");
-    // nothing is left to do, and nothing is done
+    // no run is left, so nothing is done
     c.run().expect(0);
     assert_eq!(c.run_names().len(), 3);
 }

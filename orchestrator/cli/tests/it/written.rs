@@ -1,5 +1,5 @@
-//! Every output option writes into what is there, a name is the campaign of that name, and records that are not as they were written are
-//! reported by every reader.
+//! Tests that every output option writes into an existing file, that a name selects the campaign of that name, and that every reader reports records
+//! that have changed.
 
 use crate::common::campaign;
 use cvc_testkit::Campaign;
@@ -15,11 +15,11 @@ use std::{
 
 const TEXT: &str = "[sites.here]\nkind = \"local\"\n[matrix]\nsite = \"here\"\napp = \"unused\"\nprocesses = 1\nmpi = \"mpich\"\n";
 
-/// Two sites of three repeats, of which records are imported.
+/// Records of two sites with three repeats each, for an import.
 const TABLE: &str = "app,class,mapping,mpi,site,wall_s\nlu,A,1Nx2P,mpich,a,10\nlu,A,1Nx2P,mpich,a,11\nlu,A,1Nx2P,mpich,a,12\n\
                      lu,A,1Nx2P,mpich,b,20\nlu,A,1Nx2P,mpich,b,21\nlu,A,1Nx2P,mpich,b,22\n";
 
-/// A campaign `x`, two states for deltas, and a trace.
+/// Returns a directory with a campaign `x`, two states for deltas, and a trace.
 fn prepared() -> Campaign {
     let c = campaign("given", TEXT);
     c.put("x.csv", TABLE);
@@ -35,7 +35,7 @@ fn prepared() -> Campaign {
     c
 }
 
-/// Every option that writes a file: the arguments, and the file, `T` in them. Directories have it inside.
+/// Every option that writes a file: the arguments, which contain `T`, and the file that is written (for a directory, a file in it).
 const FILES: [(&str, &str); 11] = [
     ("trace log.darshan --csv T", ""),
     ("trace log.darshan --perfetto T", ""),
@@ -50,7 +50,7 @@ const FILES: [(&str, &str); 11] = [
     ("advise x --to out --format markdown", "out/report.md"),
 ];
 
-/// Whatever is at the place of the output, `cvc` writes to it and leaves it.
+/// `cvc` writes into whatever exists at the path of the output, and does not replace it.
 #[test]
 fn every_output_option_writes_into_what_is_there() {
     for (args, place) in FILES {
@@ -70,7 +70,7 @@ fn every_output_option_writes_into_what_is_there() {
             fs::remove_dir_all(c.dir().join("out")).expect("removed");
             fs::create_dir_all(parent).expect("a directory");
         };
-        // what is written where nothing is, and where it goes
+        // the content that is written to a new file
         c.cvc(&args).expect(0);
         if !at.is_file() {
             panic!("{args:?} writes no {place}: {:?}", c.cvc(&["status", "x"]));
@@ -96,7 +96,7 @@ fn every_output_option_writes_into_what_is_there() {
         );
 
         remade();
-        // only root makes devices; this one is /dev/null by another name
+        // only root can make devices; this one equals /dev/null
         let made = mknod(&at, SFlag::S_IFCHR, Mode::S_IRWXU, makedev(1, 3));
         if made.is_ok() && fs::write(&at, "").is_ok() {
             c.cvc(&args).expect(0);
@@ -127,7 +127,7 @@ fn a_descriptor_of_the_shell_and_standard_output_are_written_to() {
     shell("CVC --csv >(wc -l > lines) > /dev/null; until [ -s lines ]; do sleep 0.01; done");
     let lines = fs::read_to_string(c.dir().join("lines")).expect("a file");
     assert_eq!(lines.trim(), "121");
-    // what else it prints is in the same file
+    // all other output is in the same file
     shell("CVC --csv /dev/stdout > all; CVC > text");
     let read = |name: &str| fs::read_to_string(c.dir().join(name)).expect("a file");
     let all = read("all");
@@ -162,7 +162,7 @@ fn a_directory_hides_no_campaign_of_its_name_and_two_campaigns_are_asked_back() 
     let export = |name: &str, to: &str| c.cvc(&["export", name, "--campaigns", "C", "--csv", to]);
     fs::create_dir(c.dir().join("x")).expect("a directory");
     export("x", "out/1").expect(0);
-    // a path is no name
+    // a path is not a name
     let refused = export("./x", "out/2").expect(7).stderr;
     assert!(refused.contains("./x is not a campaign"), "{refused}");
     fs::create_dir(c.dir().join("none")).expect("a directory");
@@ -192,7 +192,7 @@ fn a_directory_hides_no_campaign_of_its_name_and_two_campaigns_are_asked_back() 
             .expect(2)
             .stderr;
         assert!(
-            refused.contains("x is two campaigns: ./x and C/x")
+            refused.contains("x is ambiguous: ./x and C/x are campaigns")
                 && refused.contains("write ./x or C/x"),
             "{args:?}: {refused}"
         );
@@ -248,7 +248,7 @@ fn records_that_are_missing_or_changed_are_reported_by_every_reader() {
         refused.contains("--damaged") && !c.dir().join("out/b.zip").exists(),
         "{refused}"
     );
-    // a whole one has no note
+    // an undamaged campaign gives no warning
     let c = prepared();
     let told = c.cvc(&["export", "x", "--artifact", "out/a.zip"]).expect(0);
     assert_eq!(told.stderr, "");

@@ -1,15 +1,15 @@
-//! What people get wrong: sixty inputs that cvc refuses with what is wrong, where, and how to correct it, all in one form.
+//! Tests of wrong input: sixty inputs that cvc refuses with what is wrong, where, and how to correct it, all in one format.
 
 use crate::common::{SITE, campaign};
 use cvc_testkit::Campaign;
 use std::{fs, os::unix::fs::symlink};
 
-/// A campaign file that is right.
+/// A valid campaign file.
 const GOOD: &str =
     "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = \"mpich\"\n";
 
-/// Campaign files with one mistake: what of the good one is replaced, by what, and what the message must name.
-const FILES: [(&str, &str, &str); 35] = [
+/// Campaign files with one error: the part of the valid file that is replaced, the replacement, and what the message must contain.
+const FILES: [(&str, &str, &str); 36] = [
     ("processes = 4", "proceses = 4", "processes"),
     ("processes = 4", "processes = -4", "-4"),
     ("processes = 4", "processes = \"four\"", "a whole number"),
@@ -17,6 +17,12 @@ const FILES: [(&str, &str, &str); 35] = [
         "processes = 4",
         "processes = 9223372036854775808",
         "the number 9223372036854775808 is",
+    ),
+    (
+        "mpi = \"mpich\"",
+        "mpi = \"mpich\"\n[run]\nrepeats = 99999999999999999999",
+        // lines are wrapped, depending on the length of the path
+        "with at most 18 digits",
     ),
     ("processes = 4", "processes = 0", "0"),
     ("processes = 4", "processes = 4.5", "fractional"),
@@ -99,10 +105,10 @@ const FILES: [(&str, &str, &str); 35] = [
     ),
 ];
 
-/// Command lines with a mistake, beside a good `campaign.toml`, and what the message must name.
-const COMMANDS: [(&str, &[&str], &str); 28] = [
+/// Command lines with an error, next to a valid `campaign.toml`, and what the message must contain.
+const COMMANDS: [(&str, &[&str], &str); 35] = [
     ("plan", &["no-such.toml"], "no-such.toml"),
-    ("plan", &["."], "a file in it"),
+    ("plan", &["."], "several campaign files in this directory"),
     ("plan", &["empty.toml"], "empty.toml"),
     ("plan", &["binary.toml"], "binary.toml"),
     (
@@ -121,7 +127,7 @@ const COMMANDS: [(&str, &[&str], &str); 28] = [
             "--app",
             "kernel-stencil",
         ],
-        "is no-such there?",
+        "no-such does not exist",
     ),
     ("run", &["campaign.toml", "--repeat", "3"], "--repeat"),
     ("run", &["campaign.toml", "--for", "2"], "2h"),
@@ -159,10 +165,41 @@ const COMMANDS: [(&str, &[&str], &str); 28] = [
         &["--from", "bad.csv", "--at", "npb-bt.A 4 mpich-ch3"],
         "bad.csv",
     ),
+    (
+        "advise",
+        &["wrong", "--times", "-3"],
+        "'--times <N>': write a number above 0",
+    ),
+    ("advise", &["wrong", "wrong"], "wrong is given twice"),
+    (
+        "init",
+        &["--app", "kernel-stencil", "--processes", "1-4"],
+        "write whole numbers from 1 to 100000, as in 1,2,4",
+    ),
+    (
+        "jobs",
+        &["jobs.txt", "--csv", ""],
+        "--csv needs a file or directory name",
+    ),
+    (
+        "trace",
+        &["text.dmtcp", "--thresholds", ""],
+        "--thresholds needs a file or directory name",
+    ),
+    (
+        "run",
+        &["campaign.toml", "--junit", "absent/runs.xml"],
+        "--junit: cannot write absent/runs.xml",
+    ),
+    (
+        "run",
+        &["campaign.toml", "--summary", "."],
+        "--summary: cannot write .",
+    ),
     ("reproduce", &["theses"], "thesis"),
 ];
 
-/// What is wrong with the form of a message, if anything.
+/// Returns what is wrong with the format of a message; `None` if it is right.
 fn flaw(stderr: &str, named: &str) -> Option<&'static str> {
     let first = stderr.lines().next().unwrap_or_default();
     if !first.starts_with("error: ") {
@@ -232,4 +269,16 @@ fn sixty_wrong_inputs_are_refused_in_one_form() {
         "{hints} of {all} messages say how to correct it"
     );
     assert!(!c.root().exists(), "nothing was begun");
+}
+
+#[test]
+fn of_a_file_that_is_no_campaign_the_first_errors_are_shown() {
+    let c = directory();
+    let file = c.put("program.c", &"/* no campaign */ int x;\n".repeat(40));
+    let shown = c
+        .cvc(&["plan", &file.display().to_string()])
+        .expect(2)
+        .stderr;
+    assert_eq!(shown.matches("error: ").count(), 10, "{shown}");
+    assert!(shown.contains("more errors"), "{shown}");
 }

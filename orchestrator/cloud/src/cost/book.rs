@@ -1,42 +1,42 @@
-//! Prices: the shipped table, and newer quotes from the cloud's price list.
+//! Price book: the price table that is shipped with cvc, and newer quotes from the cloud's price list.
 
 use super::{
     cache::{self, Cached},
     machines::{self, MachineFacts},
-    table::{self, Table},
+    table::{self, PriceSheet},
 };
 use crate::provider::{Provider, ProviderError, Quote};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_journal::price::{NodeRate, Price, PriceFrom, UnknownPrice};
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 
-/// Hours of a month, for turning monthly prices of disks into hourly ones.
+/// Hours of a month, to convert monthly prices of disks to hourly ones.
 pub const MONTH_HOURS: f64 = 730.0;
-/// Age after which on-demand prices are asked for again; they rarely change.
+/// Age in days after which on-demand prices are queried again; they rarely change.
 const LIST_FRESH_DAYS: i64 = 30;
-/// Age after which spot prices are asked for again; the market moves by the hour.
+/// Age in days after which spot prices are queried again; they change within hours.
 const SPOT_FRESH_DAYS: i64 = 1;
-/// Age from which a spot price does not count for a budget.
+/// Age in hours from which a spot price is not used for a budget.
 const SPOT_CERTAIN_HOURS: i64 = 1;
 
 /// Prices of instances, disks, addresses and transfer.
 #[derive(Clone, Debug)]
 pub struct PriceBook {
-    table: &'static Table,
+    table: &'static PriceSheet,
     quotes: Vec<Quote>,
     notes: Vec<String>,
     now: Timestamp,
-    /// Whether only prices count that hold for certain.
+    /// Whether prices of the spot market are ignored if they are older than an hour, as a budget requires.
     certain: bool,
 }
 
-/// File in which quotes are kept between commands.
+/// Returns the path of the file in which quotes are kept for later commands.
 pub fn cache_file() -> Utf8PathBuf {
     cvc_core::paths::cache().join("prices.json")
 }
 
 impl PriceBook {
-    /// The shipped table alone: the same on every machine.
+    /// Returns the prices of the shipped table alone, which are the same on every machine.
     pub fn shipped() -> Self {
         Self {
             table: table::shipped(),
@@ -47,12 +47,13 @@ impl PriceBook {
         }
     }
 
-    /// The shipped table and the quotes of a file. An unreadable file is left out, with a note.
+    /// Returns a price book with the shipped table and the quotes of a file. A file that cannot be read is ignored, and the price book gets a note.
     pub fn open(cache: &Utf8Path) -> Self {
         Self::at(cache, Timestamp::now())
     }
 
-    /// The same for a plan: `SOURCE_DATE_EPOCH`, seconds since 1970, takes the place of today, so that what is shown can be made again later.
+    /// Like [`Self::open`], for a plan. `SOURCE_DATE_EPOCH`, seconds since 1970, replaces the current time if it is set, so that the plan can be
+    /// reproduced later.
     pub fn open_for_plan(cache: &Utf8Path) -> Self {
         let fixed = std::env::var("SOURCE_DATE_EPOCH").ok();
         let today = fixed
@@ -61,7 +62,7 @@ impl PriceBook {
         Self::at(cache, today.unwrap_or_else(Timestamp::now))
     }
 
-    /// [`Self::open`] at a given time.
+    /// Like [`Self::open`], with `now` as the current time.
     pub fn at(cache: &Utf8Path, now: Timestamp) -> Self {
         let Cached { quotes, note } = cache::read(cache);
         Self {
@@ -73,7 +74,8 @@ impl PriceBook {
         }
     }
 
-    /// The same prices for a budget, which must not be exceeded: a quote of the spot market that is older than an hour counts as none.
+    /// Returns the same price book for use with a budget, which must not be exceeded: quotes of the spot market that are older than an hour are
+    /// ignored.
     #[must_use]
     pub fn for_budget(self) -> Self {
         Self {
@@ -83,12 +85,12 @@ impl PriceBook {
         }
     }
 
-    /// Adds quotes; of two for the same resource the newer one counts.
+    /// Adds quotes. If there are two quotes for the same resource, the newer one is used.
     pub fn add(&mut self, quotes: impl IntoIterator<Item = Quote>) {
         cache::merge(&mut self.quotes, quotes);
     }
 
-    /// The date of the shipped prices of machines among these, if it is more than a year ago.
+    /// Returns the date of the oldest shipped machine price that these rates use, if it is more than a year ago; otherwise `None`.
     pub fn outdated<'a>(&self, rates: impl Iterator<Item = &'a NodeRate>) -> Option<Date> {
         let of_machines = rates.filter_map(|rate| match rate.parts.first()?.price.from {
             PriceFrom::Shipped { date } => Some(date),
@@ -99,22 +101,22 @@ impl PriceBook {
         (day(self.now) > a_year_later).then_some(oldest)
     }
 
-    /// The problem with the file of quotes, if any.
+    /// Returns the problems with the file of quotes.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What is known of an instance type.
+    /// Returns the shipped facts about an instance type.
     pub fn facts(&self, instance_type: &str) -> Option<&'static MachineFacts> {
         machines::shipped().types.get(instance_type)
     }
 
-    /// Regions in which cvc carries a price of an instance type.
+    /// Returns the regions for which the shipped table has a price of an instance type.
     pub fn regions_with(&self, instance_type: &str) -> Vec<&'static str> {
         self.table.regions_with(instance_type)
     }
 
-    /// An hour of an instance on demand.
+    /// Returns the price of an on-demand instance for an hour.
     pub fn on_demand(&self, region: &str, instance_type: &str) -> Result<Price, UnknownPrice> {
         let shipped = self
             .table
@@ -147,8 +149,9 @@ impl PriceBook {
         })
     }
 
-    /// An hour of an instance of the spot market: the highest of the zones that it may be in (empty: of all). Without a quote it is the
-    /// price on demand, or the site's maximum, as an upper bound. It never exceeds the maximum.
+    /// Returns the hourly price of a spot instance: the highest quote in these zones, or in all zones if `zones` is empty. If there is no quote,
+    /// returns an upper bound: the on-demand price, or the site's maximum price if that price is unknown. The result never exceeds the site's maximum
+    /// price.
     pub fn spot(
         &self,
         region: &str,
@@ -187,8 +190,9 @@ impl PriceBook {
         })
     }
 
-    /// Since when the market has the price that [`Self::spot`] returns; `None` if it is an upper bound, because the market's is not known. Of
-    /// several zones, since the last change in any of them: until then another one may have been the dearest.
+    /// Returns the time since which the market has had the price that [`Self::spot`] returns; `None` if that price is an upper bound, because the
+    /// market's price is unknown. For several zones, returns the time of the last change in any of them, because another zone may have been the most
+    /// expensive before.
     pub fn spot_since(
         &self,
         region: &str,
@@ -201,14 +205,14 @@ impl PriceBook {
             .max()
     }
 
-    /// The highest quote of the spot market among these zones.
+    /// Returns the highest usable quote of the spot market in these zones; `None` if there is none.
     fn spot_quote(&self, region: &str, instance_type: &str, zones: &[String]) -> Option<&Quote> {
         self.spot_quotes(region, instance_type, zones)
             .into_iter()
             .max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
-    /// The quotes of the spot market that count in these zones.
+    /// Returns the usable quotes of the spot market in these zones, or in all zones if `zones` is empty. With a budget, old quotes are not usable.
     fn spot_quotes(&self, region: &str, instance_type: &str, zones: &[String]) -> Vec<&Quote> {
         let may_be = |quote: &&Quote| {
             quote.spot
@@ -221,7 +225,7 @@ impl PriceBook {
         self.quotes.iter().filter(may_be).collect()
     }
 
-    /// An hour of an EBS volume.
+    /// Returns the price of an EBS volume for an hour.
     pub fn disk(&self, region: &str, disk: &DiskSize<'_>) -> Result<Price, UnknownPrice> {
         let unknown = |what: String| UnknownPrice::Cloud {
             what,
@@ -265,7 +269,7 @@ impl PriceBook {
         ))
     }
 
-    /// An hour of a public IPv4 address.
+    /// Returns the price of a public IPv4 address for an hour.
     pub fn address(&self) -> Price {
         Price::new(
             self.table.address_hour,
@@ -275,7 +279,7 @@ impl PriceBook {
         )
     }
 
-    /// The surcharge of unlimited burstable instances for an hour in which all their vCPUs are busy; `None` for other types.
+    /// Returns the hourly surcharge of unlimited burstable instances whose vCPUs are all busy; `None` for other types.
     pub fn credits(&self, instance_type: &str) -> Option<Price> {
         let of = self.facts(instance_type)?;
         let busy = (1.0 - of.baseline?) * f64::from(of.vcpus);
@@ -292,7 +296,7 @@ impl PriceBook {
         })
     }
 
-    /// US dollars for bytes that leave a region, ignoring free allowances.
+    /// Returns the price of transferring `bytes` out of a region, US dollars. Free allowances are ignored.
     pub fn transfer(&self, region: &str, bytes: u64) -> Result<f64, UnknownPrice> {
         let per_gb = self.table.transfer_gb.get(region);
         per_gb
@@ -308,21 +312,21 @@ impl PriceBook {
     }
 }
 
-/// US dollars for bytes, at a price for 2^30 of them.
+/// Returns the price of transferring bytes, US dollars; `usd_per_gb` is the price of 2^30 bytes.
 pub fn transfer_cost(bytes: u64, usd_per_gb: f64) -> f64 {
     bytes as f64 / (1u64 << 30) as f64 * usd_per_gb
 }
 
-/// An EBS volume, its size known.
+/// An EBS volume of known size.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskSize<'a> {
     /// Type, as in `gp3`.
     pub kind: &'a str,
     /// Size, GiB.
     pub gib: u32,
-    /// I/O operations per second, where they are chosen.
+    /// I/O operations per second, if chosen.
     pub iops: Option<u32>,
-    /// MiB per second, where they are chosen.
+    /// MiB per second, if chosen.
     pub throughput_mib_s: Option<u32>,
 }
 
@@ -330,7 +334,8 @@ fn day(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
 }
 
-/// Asks the cloud for today's prices, and keeps them in the file. A failure to save them becomes a note.
+/// Queries the cloud's current prices, stores them in a file, and returns the price book with them. If they cannot be stored, the price book gets a
+/// note.
 pub async fn refresh(
     provider: &dyn Provider,
     types: &[String],

@@ -1,4 +1,4 @@
-//! Quotes that a cloud has given, in a file of the user's cache.
+//! Quotes from a cloud, stored in a file of the user's cache.
 
 use crate::provider::Quote;
 use camino::Utf8Path;
@@ -19,11 +19,11 @@ struct File {
 pub struct Cached {
     /// The quotes.
     pub quotes: Vec<Quote>,
-    /// The problem with it, if any.
+    /// The problem with the file, if any.
     pub note: Option<String>,
 }
 
-/// Reads the file. A missing one counts as empty, and so does an unreadable one, with a note.
+/// Reads the file. If the file is missing, returns no quotes; if it is unreadable, returns no quotes and a note.
 pub fn read(path: &Utf8Path) -> Cached {
     let text = match std::fs::read(path) {
         Ok(text) => text,
@@ -67,7 +67,7 @@ pub fn write(path: &Utf8Path, quotes: &[Quote]) -> Result<(), StoreError> {
     write_whole(path, &serde_json::to_vec_pretty(&file).unwrap_or_default())
 }
 
-/// Adds quotes; of two for the same resource the newer one stays.
+/// Adds `more` quotes to `quotes`. If there are two quotes for the same resource, the newer one stays.
 pub fn merge(quotes: &mut Vec<Quote>, more: impl IntoIterator<Item = Quote>) {
     for quote in more.into_iter().filter(is_sane) {
         let same = |q: &&mut Quote| {
@@ -84,7 +84,7 @@ pub fn merge(quotes: &mut Vec<Quote>, more: impl IntoIterator<Item = Quote>) {
     }
 }
 
-/// Lists have entries of 0 dollars, of reservations; an instance costs something.
+/// Returns whether a quote is plausible. Price lists contain entries of 0 dollars for reservations, but an instance has a price.
 fn is_sane(quote: &Quote) -> bool {
     quote.usd_per_hour.is_finite() && quote.usd_per_hour > 0.0
 }

@@ -1,8 +1,8 @@
-//! The expected costs of a plan, before anything is started: a function of the plan, its estimates and the price book.
+//! Computes the expected costs of a plan before anything is started, from the plan, its estimates and the price book.
 //!
-//! Instances are billed from their start to the last run of their site. Sites that share no machine run at the same time; others, and all with
-//! `sites_in_turn`, wait for each other unless both allow runs `side_by_side`, and their instances cost meanwhile. Boot and setting up are assumed
-//! to take [`SETUP_S`], for each block of runs anew. Nodes of a site with a price of the user's cost while a run uses them.
+//! Instances are billed from their start to the end of the last run of their site. Sites that share no machine run at the same time. Sites that share
+//! a machine, and all sites with `sites_in_turn`, wait for each other unless both allow runs `side_by_side`; their instances cost while they wait.
+//! Boot and set-up are assumed to take [`SETUP_S`] for each block of runs. Nodes for which the user gives a price cost only while a run uses them.
 
 use super::book::PriceBook;
 use cvc_core::campaign::{Site, Spec};
@@ -13,34 +13,34 @@ use cvc_journal::price::{MIN_S, NodeRate, UnknownPrice};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// Time from the order of instances to the first run, seconds: one minute to boot, two to be set up.
+/// Time from the order of instances to the first run, seconds: one minute for booting, two for the set-up.
 pub const SETUP_S: f64 = 180.0;
 
 /// The expected cost of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteCost {
-    /// Its name.
+    /// Name of the site.
     pub site: String,
-    /// The price of a node; `None` if neither a cloud nor the user gives one.
+    /// The price of a node; `Ok(None)` if neither a cloud nor the user gives one.
     pub rate: Result<Option<NodeRate>, UnknownPrice>,
-    /// Instances, of a cloud; 0 elsewhere.
+    /// Number of cloud instances; 0 on other sites.
     pub instances: u32,
-    /// Whether it is known how long its runs take; `false` where the cores of its nodes are not known, and then no cost is either.
+    /// Whether the time of the site's runs is known. If the number of cores of the nodes is unknown, the time and the cost are unknown, too.
     pub is_timed: bool,
-    /// Time that they exist, set-up included; elsewhere the time of the site's runs, seconds.
+    /// Time for which the site's instances exist, seconds, including set-up. On sites without instances, the time of the runs.
     pub there_s: f64,
-    /// The part that the site's runs use, US dollars.
+    /// Cost of the time that the site's runs use, US dollars.
     pub runs_usd: Option<f64>,
-    /// Bytes that leave the cloud: everything that runs keep.
+    /// Bytes transferred out of the cloud: everything that runs keep.
     pub transfer_bytes: u64,
-    /// Its cost.
+    /// Cost of the transfer, US dollars.
     pub transfer_usd: Option<f64>,
-    /// Everything, US dollars.
+    /// Total cost, US dollars.
     pub usd: Option<f64>,
 }
 
 impl SiteCost {
-    /// Whether this site costs money: it is in a cloud, or the user gives a price.
+    /// Returns whether this site costs money, because it is in a cloud or the user gives a price.
     pub fn has_price(&self) -> bool {
         !matches!(self.rate, Ok(None))
     }
@@ -49,33 +49,33 @@ impl SiteCost {
 /// The expected costs of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
-    /// One run of each point, US dollars; in the order of the plan, `None` where it is not known or the point does not run.
+    /// Cost of one run of each point, US dollars, in the order of the plan; `None` if the cost is unknown or the point does not run.
     pub points: Vec<Option<f64>>,
-    /// By site, in the order of the campaign file; those with runs.
+    /// Costs of the sites with runs, in the order of the campaign file.
     pub sites: Vec<SiteCost>,
-    /// All sites that have a price, US dollars; `None` if one of them is not known.
+    /// Total cost of all sites that have a price, US dollars; `None` if the cost of a site is unknown.
     pub usd: Option<f64>,
-    /// Whether a site waits for the runs of another.
+    /// Whether a site has to wait until another site's runs have ended.
     pub in_turn: bool,
-    /// Time from the first run to the end of the last, seconds; of runs whose time is not known, a guess.
+    /// Time from the start of the first run to the end of the last, seconds. Unknown times of runs are guessed.
     pub last_s: f64,
-    /// The time at which each site ends its last run, counted from the start of the first run of all, seconds.
+    /// End of the last run of each site, seconds from the start of the first run of all sites.
     pub ends_s: IndexMap<String, f64>,
 }
 
 impl Expected {
-    /// Whether there are any costs to show.
+    /// Returns whether there are any costs to show.
     pub fn has_price(&self) -> bool {
         self.sites.iter().any(SiteCost::has_price)
     }
 
-    /// The known part of what all sites cost, US dollars.
+    /// Returns the total cost of all sites whose cost is known, US dollars.
     pub fn known_usd(&self) -> f64 {
         let priced = self.sites.iter().filter(|s| s.has_price());
         priced.filter_map(|s| s.usd).sum()
     }
 
-    /// What a checkpoint of a point costs, US dollars: its nodes while it is written.
+    /// Returns the cost of a checkpoint of a point, US dollars: the price of the point's nodes while the checkpoint is written.
     pub fn of_checkpoint(&self, point: &Point, estimate: &PointEstimate) -> Option<f64> {
         estimate.known_cores?;
         let site = self.sites.iter().find(|s| s.site == point.site)?;
@@ -83,7 +83,7 @@ impl Expected {
         Some(rate.cost_of(estimate.checkpoint_s?, point.mapping.nodes()))
     }
 
-    /// A point's run, by the identifier of the point.
+    /// Returns the cost of one run, US dollars, by the identifier of its point.
     pub fn of_point<'a>(&self, plan: &'a Plan) -> HashMap<&'a PointId, f64> {
         plan.points
             .iter()
@@ -93,7 +93,8 @@ impl Expected {
     }
 }
 
-/// Cores of a node of a site, if they are known without asking it: from the campaign file, or from the type of the instances.
+/// Returns the number of cores of a site's node if it is known without a query: from the campaign file, or from the first instance type, where each
+/// vCPU counts as a core.
 pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
     let message = site.cluster.as_ref().and_then(|c| c.cores);
     message.or_else(|| {
@@ -102,8 +103,8 @@ pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
     })
 }
 
-/// The expected costs of a plan. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
-/// are left out.
+/// Returns the expected costs of a plan. `cores` returns the number of cores of a site's node, for prices per core. Points for which `runs_here`
+/// returns false are excluded.
 pub fn expected(
     spec: &Spec,
     plan: &Plan,
@@ -178,7 +179,7 @@ pub fn expected(
     }
 }
 
-/// What the runs of a plan need of each site.
+/// Returns for each site how the runs of a plan use it.
 fn uses<'a>(
     spec: &'a Spec,
     plan: &Plan,
@@ -215,7 +216,7 @@ fn uses<'a>(
         used.run_s += estimate.seconds;
         used.nodes = used.nodes.max(point.mapping.nodes());
         if shares(site) {
-            // of unknown nodes as many as the largest mapping needs
+            // if the number of nodes is unknown, the largest mapping determines it
             let all = spec
                 .sites
                 .get(site)
@@ -236,24 +237,24 @@ fn uses<'a>(
     all
 }
 
-/// The use of a site by its runs.
+/// How its runs use a site.
 #[derive(Default)]
 struct Use {
     runs: u64,
-    /// Whether the time of a run is not known.
+    /// Whether the time of a run is unknown.
     is_untimed: bool,
     run_s: f64,
-    /// End of its last run, counted from the start of the first run of all sites.
+    /// End of the last run, seconds from the start of the first run of all sites.
     last_s: f64,
     nodes: u32,
     runs_usd: f64,
     bytes: u64,
-    /// Time at which each of its nodes is free, if runs go side by side.
+    /// For each node, the time at which it becomes free, seconds. Used if several runs may be active at the same time.
     free_s: Vec<f64>,
 }
 
 impl Use {
-    /// Places a run on the nodes that are free first, not before `from_s`.
+    /// Assigns a run of `seconds` to the nodes that become free first. The run begins not before `from_s`.
     fn place(&mut self, from_s: f64, seconds: f64, nodes: usize, all: usize) {
         self.free_s.resize(all.max(nodes), 0.0);
         self.free_s.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What instances and their volumes are, as Amazon publishes it: for plans without an account and without a network.
+//! Facts about instance types and volumes, as Amazon publishes them, for plans without an account and without a network.
 
 use cvc_core::campaign::Ec2Settings;
 use cvc_core::units::{counted, size};
@@ -7,18 +7,21 @@ use jiff::civil::Date;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// Size of the root volume, GiB, where neither the campaign file nor the image gives it: that of the images that cvc knows.
+/// Size of the root volume, GiB, if neither the campaign file nor the image gives it: the size in the images that cvc supports by name.
 pub const ROOT_GIB: u32 = 8;
-/// A Mbit/s, bytes per second.
+/// Part of a root volume that system and software use, GiB. On the images that cvc supports by name, the system uses 1 to 2 GiB, and compilers and
+/// MPI libraries with their dependencies use 0.7 GiB (the sum of Installed-Size of their packages in Debian 12, November 2026).
+pub const SYSTEM_GIB: u32 = 3;
+/// Bytes per second in 1 Mbit/s.
 const BYTES_OF_MBIT: f64 = 1e6 / 8.0;
-/// Bytes of a MiB.
+/// Bytes in 1 MiB.
 const MIB: f64 = cvc_core::units::MIB;
 
 /// The shipped table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Machines {
-    /// Date of its figures.
+pub struct BilledMachines {
+    /// Date of the facts in the table.
     pub date: Date,
     /// EBS volumes, by type.
     pub volumes: IndexMap<String, VolumeFacts>,
@@ -26,39 +29,39 @@ pub struct Machines {
     pub types: IndexMap<String, MachineFacts>,
 }
 
-/// What an instance type is.
+/// Facts about an instance type.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFacts {
-    /// `x86_64` or `arm64`.
+    /// Architecture: `x86_64` or `arm64`.
     pub architecture: String,
     /// Virtual processors.
     pub vcpus: u32,
     /// Physical cores.
     pub cores: u32,
-    /// Memory.
+    /// Memory, MiB.
     pub memory_mib: u64,
-    /// Network that is there at all times, 10^9 bits per second.
+    /// Sustained network bandwidth, 10^9 bits per second.
     pub network_gbit_s: Option<f64>,
-    /// Network for some minutes, where that is more.
+    /// Network bandwidth that is possible for some minutes, 10^9 bits per second; `None` if it is not higher than the sustained one.
     pub network_burst_gbit_s: Option<f64>,
-    /// Bandwidth to EBS that is there at all times, 10^6 bits per second.
+    /// Sustained bandwidth to EBS, 10^6 bits per second.
     pub ebs_mbit_s: Option<u32>,
-    /// Bandwidth to EBS for some minutes, where that is more.
+    /// Bandwidth to EBS that is possible for some minutes, 10^6 bits per second; `None` if it is not higher than the sustained one.
     pub ebs_burst_mbit_s: Option<u32>,
-    /// Disks in the machine, 10^9 bytes together.
+    /// Total size of the machine's own disks, 10^9 bytes.
     pub local_gb: Option<u64>,
-    /// Share of each vCPU that the price of a burstable type covers, where more is billed.
+    /// Share of each vCPU that the price of a burstable type covers. `None` if use beyond such a share is not billed.
     pub baseline: Option<f64>,
 }
 
 impl MachineFacts {
-    /// Whether programs for x86-64 have to be built anew.
+    /// Returns whether programs that were built for x86-64 have to be rebuilt for this type.
     pub fn is_arm(&self) -> bool {
         self.architecture == "arm64"
     }
 
-    /// The figures, for people.
+    /// Describes the facts as text.
     pub fn describe(&self) -> String {
         let with_burst = |base: String, burst: Option<String>| match burst {
             Some(burst) => format!("{base} (in bursts {burst})"),
@@ -89,14 +92,14 @@ impl MachineFacts {
         parts.join(", ")
     }
 
-    /// The most that it moves to EBS, MiB per second.
+    /// Returns the maximum bandwidth to EBS, MiB per second: for some minutes if there is a higher one, otherwise sustained. `None` if unknown.
     pub fn ebs_mib_s(&self) -> Option<f64> {
         let mbit_s = self.ebs_burst_mbit_s.or(self.ebs_mbit_s)?;
         Some(f64::from(mbit_s) * BYTES_OF_MBIT / MIB)
     }
 }
 
-/// What an EBS volume type moves at most.
+/// Maximum rates of an EBS volume type.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeFacts {
@@ -107,30 +110,30 @@ pub struct VolumeFacts {
     small_mib_s: Option<f64>,
 }
 
-/// The table, read once.
-pub fn shipped() -> &'static Machines {
-    // the file is part of the program, and a test reads it
-    static TABLE: LazyLock<Machines> = LazyLock::new(|| {
+/// Returns the shipped table, which is parsed once.
+pub fn shipped() -> &'static BilledMachines {
+    // the file is compiled into the program, and a test parses it
+    static TABLE: LazyLock<BilledMachines> = LazyLock::new(|| {
         toml::from_str(include_str!("machines.toml")).expect("the shipped table of instances")
     });
     &TABLE
 }
 
-/// Where files on an instance are.
+/// Where a directory of an instance is stored: a volume, or the machine's own disks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoragePlace {
-    /// Size, GiB; `None` where the image says it.
+    /// Size, GiB; `None` if the image determines it.
     pub size_gib: Option<u64>,
-    /// The most that is written there, MiB per second; `None` where it is not known.
+    /// Maximum write bandwidth, MiB per second; `None` if unknown.
     pub mib_s: Option<f64>,
-    /// What it is, as in `root volume (gp3)`.
+    /// Name of the place, as in `root volume (gp3)`.
     pub what: String,
-    /// Whether it is the root volume.
+    /// Whether the place is the root volume.
     pub is_root: bool,
 }
 
-/// Where a directory of an instance is: on a volume or on the disks of the machine that are mounted above it, else on the root volume. What the
-/// first node exports is there.
+/// Returns where a directory of an instance is stored: on the volume or the machine's own disks that are mounted at or above the directory, otherwise
+/// on the root volume. A directory that the first node exports by NFS is stored in the same way on that node.
 pub fn place_of(ec2: &Ec2Settings, instance_type: &str, directory: &str) -> StoragePlace {
     let table = shipped();
     let facts = table.types.get(instance_type);
@@ -190,7 +193,7 @@ pub fn place_of(ec2: &Ec2Settings, instance_type: &str, directory: &str) -> Stor
     }
 }
 
-/// The most that a volume moves, MiB per second.
+/// Returns the maximum bandwidth of a volume, MiB per second; `None` if unknown.
 fn volume_mib_s(
     kind: &str,
     gib: Option<u32>,

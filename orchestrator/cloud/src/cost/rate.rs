@@ -1,4 +1,4 @@
-//! The price of one node of a site by the price book, before and after it is launched.
+//! Price of one node of a site according to the price book, before and after the launch.
 
 use super::{
     book::{DiskSize, PriceBook},
@@ -11,8 +11,8 @@ use cvc_journal::lease::LaunchOrder;
 use cvc_journal::price::{MIN_S, NodeRate, RatePart, UnknownPrice};
 use jiff::Timestamp;
 
-/// An instance of this type for a site, with its disks and its address. `root_gib` is the size of the root volume where the campaign file
-/// does not say it: that of the image.
+/// Returns the price of an instance of this type for a site, including disks and address. `root_gib` is the size of the image's root volume, GiB; it
+/// is used if the campaign file gives no size.
 pub fn instance_rate(
     book: &PriceBook,
     request: &FleetRequest,
@@ -79,9 +79,9 @@ pub fn instance_rate(
     Ok(NodeRate::new(parts, MIN_S))
 }
 
-/// The price that a launched instance has now, and since when: that of its order, with the machine's own price of today. Where the market's
-/// price is not known, an upper bound holds from now on. `zones` are those that it may be in, where the order names none. `None` if it was
-/// ordered without a price, or if nothing is known of the present one.
+/// Returns the current price of a launched instance, and the time since which it has had this price. The parts of the price come from the order,
+/// except the current price of the machine itself. If the market's price is unknown, the price is an upper bound from now on. `zones` are the
+/// possible zones if the order names none. `None` if the order has no price, or if the current price is unknown.
 pub fn present_rate(
     book: &PriceBook,
     order: &LaunchOrder,
@@ -110,8 +110,8 @@ pub fn present_rate(
     ))
 }
 
-/// The expected price of a node of a site before launch: an instance of the first type that the site names. Where spot instances
-/// may give way to others, it is the price of those. `None` where a site has no price.
+/// Returns the expected price of a node of a site before the launch: that of the first instance type in the campaign file. If on-demand instances may
+/// be launched instead of spot instances, returns the on-demand price as an upper bound. `Ok(None)` if the site has no price.
 pub fn planned_rate(
     book: &PriceBook,
     site: &Site,
@@ -140,10 +140,10 @@ pub fn planned_rate(
     Ok(Some(if may_give_way { rate.at_most() } else { rate }))
 }
 
-/// The highest price among the types that a site may get, for a budget.
+/// Returns the highest price of the instance types that a site may get. A budget must cover this price.
 ///
 /// # Errors
-/// When the price of one of them is unknown: it may be the highest.
+/// The price of a type is unknown; it may be the highest.
 pub fn dearest_rate(
     book: &PriceBook,
     site: &Site,

@@ -5,29 +5,29 @@ use jiff::civil::Date;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// Prices of instances for an hour, US dollars: by region and type.
+/// Hourly prices of instances, US dollars, by region and type.
 type PriceList = IndexMap<String, IndexMap<String, f64>>;
 
 /// The shipped table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
-    /// Date of its figures, but for those of instances.
+pub struct PriceSheet {
+    /// Date of all prices in the table except those of instances.
     pub date: Date,
-    /// A public IPv4 address, US dollars for an hour.
+    /// Price of a public IPv4 address for an hour, US dollars.
     pub address_hour: f64,
-    /// An hour of one vCPU above the baseline of a burstable type without limit, by family.
+    /// Price of a vCPU hour that an unlimited burstable type uses above its baseline, US dollars, by family of types.
     pub credits_vcpu_hour: IndexMap<String, f64>,
-    /// From a region to the internet, for 2^30 bytes.
+    /// Price of a transfer of 2^30 bytes from a region to the internet, US dollars.
     pub transfer_gb: IndexMap<String, f64>,
-    /// Disks of a region, by type.
+    /// Prices of EBS volumes, by region and type.
     pub disks: IndexMap<String, IndexMap<String, DiskPrice>>,
-    /// Instances, by the date of the list.
+    /// Prices of instances, by the date of the price list.
     pub lists: IndexMap<Date, PriceList>,
 }
 
-impl Table {
-    /// The newest price of an instance type in a region, US dollars for an hour, and its date.
+impl PriceSheet {
+    /// Returns the newest price of an instance type in a region, US dollars for an hour, and its date.
     pub fn instance(&self, region: &str, instance_type: &str) -> Option<(f64, Date)> {
         self.lists
             .iter()
@@ -35,7 +35,7 @@ impl Table {
             .max_by_key(|(_, date)| *date)
     }
 
-    /// Regions in which the price of an instance type is known.
+    /// Returns the regions in which the price of an instance type is known.
     pub fn regions_with(&self, instance_type: &str) -> Vec<&str> {
         let mut regions: Vec<&str> = self
             .lists
@@ -50,30 +50,30 @@ impl Table {
     }
 }
 
-/// Prices of an EBS volume type.
+/// Prices of an EBS volume type, US dollars.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskPrice {
-    /// For a GiB and month.
+    /// Price of 1 GiB for a month.
     pub gib_month: f64,
-    /// For an operation per second and month.
+    /// Monthly price of one I/O operation per second beyond those included.
     pub iops_month: Option<f64>,
-    /// Operations per second without charge.
+    /// Number of I/O operations per second that are included in the price of the volume.
     #[serde(default)]
     pub iops_free: u32,
-    /// Number beyond which the price changes.
+    /// Number of I/O operations per second beyond which another price applies, which the table does not have.
     pub iops_most: Option<u32>,
-    /// For a MiB per second and month.
+    /// Monthly price of 1 MiB per second beyond the included throughput.
     pub throughput_month: Option<f64>,
-    /// MiB per second without charge.
+    /// Throughput that is included in the price of the volume, MiB per second.
     #[serde(default)]
     pub throughput_free: u32,
 }
 
-/// The table, read once.
-pub fn shipped() -> &'static Table {
-    // the file is part of the program, and a test reads it
-    static TABLE: LazyLock<Table> = LazyLock::new(|| {
+/// Returns the shipped table, which is parsed once.
+pub fn shipped() -> &'static PriceSheet {
+    // the file is compiled into the program, and a test parses it
+    static TABLE: LazyLock<PriceSheet> = LazyLock::new(|| {
         toml::from_str(include_str!("prices.toml")).expect("the shipped price table")
     });
     &TABLE

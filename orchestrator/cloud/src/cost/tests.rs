@@ -1,7 +1,9 @@
 use super::*;
 use crate::provider::{FleetRequest, Quote};
 use camino::Utf8PathBuf;
-use cvc_core::campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, PriceSettings, Volume};
+use cvc_core::campaign::{
+    Disk, Ec2Settings, Image, InstanceSpec, Market, OnInterruption, PriceSettings, Volume,
+};
 use cvc_journal::lease::{LaunchOrder, Tags};
 use cvc_journal::price::{NodeRate, Price, PriceFrom, RatePart};
 use cvc_journal::spending::{Spent, campaign_cost, total};
@@ -39,6 +41,7 @@ fn settings(types: &[&str]) -> FleetRequest {
         nfs: None,
         keep_s: None,
         install: true,
+        on_interruption: OnInterruption::default(),
     })
 }
 
@@ -58,7 +61,7 @@ fn near(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-9, "{a} is not {b}");
 }
 
-/// A file of quotes in a directory that goes with it.
+/// Returns a file of quotes in a temporary directory.
 fn cached(text: &str) -> (tempfile::TempDir, Utf8PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = Utf8PathBuf::from_path_buf(dir.path().join("prices.json")).expect("UTF-8");
@@ -293,7 +296,7 @@ fn a_budget_does_not_rely_on_an_old_spot_price() {
         "a plan may"
     );
     assert_eq!((spot(&book, None), spot(&book, Some(0.1))), (0.17, 0.1));
-    // it holds since long ago, but that was asked a moment ago
+    // the price has held for a long time, but was queried a moment ago
     book.add([asked(0.04, 1)]);
     assert_eq!((spot(&book, None), spot(&book, Some(0.1))), (0.04, 0.04));
 }
@@ -336,7 +339,7 @@ fn costs_do_not_fall_with_the_clock() {
 }
 
 #[test]
-fn what_was_fetched_counts_also_in_vain() {
+fn failed_transfers_are_charged_too() {
     let fetched = |bytes, usd| Event::ResultsFetched {
         site: "cloud".into(),
         run: cvc_core::ids::RunId::from_written("a"),
@@ -353,7 +356,7 @@ fn what_was_fetched_counts_also_in_vain() {
     );
     near(all.usd, 1.75);
     assert_eq!(all.fetched_bytes, 12);
-    // its size is known even where its price is not
+    // the volume's size is known even if its price is not
     let all = spent(
         vec![(0, fetched(5, Some(0.25))), (1, fetched(7, None))],
         1000,
@@ -490,7 +493,7 @@ fn a_lease_costs_from_its_order_to_the_end_of_each_instance() {
         (800, released()),
     ];
     near(spent(whole.clone(), 100_000).usd, 1.3);
-    // a minute at least, for each
+    // each instance is billed for at least a minute
     near(
         spent(
             vec![
@@ -503,7 +506,7 @@ fn a_lease_costs_from_its_order_to_the_end_of_each_instance() {
         .usd,
         0.12,
     );
-    // it is unknown whether it was launched, and then it is known that it was not
+    // first it is unknown whether the order was carried out; then it is known that it was not
     near(spent(vec![(0, intended("l", 2, usd))], 1000).usd, 2.0);
     near(
         spent(vec![(0, intended("l", 2, usd)), (9, released())], 1000).usd,
@@ -548,10 +551,10 @@ fn each_hour_of_an_instance_costs_what_the_market_asked_then() {
         vec![(0, intended("l", 2, Some(3.6))), (5, acquired)]
     };
     let after = |events: &[(i64, Event)], now| spent([begun(), events.to_vec()].concat(), now).usd;
-    // two instances: 0.002 a second, and 0.01 from second 400 on, which was asked in second 500
+    // two instances: $0.002 per second, and $0.01 from second 400 on, as queried in second 500
     let dearer = [(500, priced(18.0, 400))];
     near(after(&dearer, 1000), 0.8 + 6.0);
-    // what ended before is as it was
+    // instances that ended before the change are not affected
     let lost = (
         300,
         Event::LeaseLost {
@@ -561,7 +564,7 @@ fn each_hour_of_an_instance_costs_what_the_market_asked_then() {
         },
     );
     near(after(&[lost, dearer[0].clone()], 1000), 0.4 + 0.3 + 3.0);
-    // a price that was assumed while nobody could ask gives way to the one that held
+    // the actual price replaces a price that was assumed while no query was possible
     near(
         after(&[(500, priced(36.0, 500)), (700, priced(18.0, 400))], 1000),
         0.8 + 6.0,
@@ -570,7 +573,7 @@ fn each_hour_of_an_instance_costs_what_the_market_asked_then() {
         after(&[(500, priced(18.0, 400)), (700, priced(1.8, 600))], 1000),
         0.8 + 2.0 + 0.4,
     );
-    // it held before the order, or for less than the minute that is billed
+    // the new price already held before the order, or changed within the minimum of one minute
     near(after(&[(500, priced(18.0, -400))], 1000), 10.0);
     near(
         after(
@@ -627,7 +630,7 @@ fn a_launched_instance_has_the_price_of_today_and_without_one_an_upper_bound() {
         asked(0.09, "us-east-1b", ago(10), 1),
     ]);
     assert_eq!(present(&book, &spot), (0.06, changed));
-    // anywhere in the region, the dearest zone has been that since the last change in any of them
+    // if the zone is unknown, the most expensive zone has been so since the last change in any zone
     let anywhere = LaunchOrder {
         zone: None,
         ..spot.clone()
@@ -642,7 +645,7 @@ fn a_launched_instance_has_the_price_of_today_and_without_one_an_upper_bound() {
         usd == 0.1 && since > ago(11) && since < ago(9),
         "{usd} since {since}"
     );
-    // the market was not asked for an hour
+    // the market has not been queried for an hour
     let mut old = PriceBook::shipped();
     old.add([asked(0.05, "us-east-1a", changed, 61)]);
     let (usd, since) = present(&old, &spot);
@@ -658,7 +661,7 @@ fn a_launched_instance_has_the_price_of_today_and_without_one_an_upper_bound() {
         .0,
         0.11
     );
-    // on demand it is that of the list
+    // the on-demand price comes from the price list
     book.add([Quote {
         usd_per_hour: 0.2,
         spot: false,

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// Region and credentials for calls to a cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Account {
-    /// Region; `None` for the one of the user's environment or profile.
+    /// Region; `None` for the region of the user's environment or profile.
     pub region: Option<String>,
     /// Profile of the user's AWS configuration.
     pub profile: Option<String>,
-    /// Address of a compatible cloud or a test's, instead of the cloud's own.
+    /// Endpoint of a compatible or test cloud, instead of the cloud's own.
     pub endpoint: Option<String>,
 }
 
 impl Account {
-    /// The account of a site.
+    /// Returns the account that a site's settings name.
     pub fn of(settings: &Ec2Settings) -> Self {
         Self {
             region: Some(settings.region.clone()),
@@ -26,7 +26,7 @@ impl Account {
         }
     }
 
-    /// The account of an order.
+    /// Returns the account in which an order was placed.
     pub fn of_order(order: &LaunchOrder) -> Self {
         Self {
             region: Some(order.region.clone()),

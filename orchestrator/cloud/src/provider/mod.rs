@@ -1,4 +1,4 @@
-//! What a cloud must be able to do, independent of any cloud's library.
+//! Interface to a cloud, independent of any cloud's library.
 
 mod account;
 mod quote;
@@ -16,65 +16,69 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-/// Opens accounts. The command line passes one to the library if it was built with a cloud.
+/// Opens accounts of a cloud. The command line provides an implementation if it was built with a cloud.
 #[async_trait]
 pub trait Clouds: Send + Sync + fmt::Debug {
-    /// Opens an account, without asking the cloud.
+    /// Opens an account, without querying the cloud.
     async fn open(&self, account: &Account) -> Result<Arc<dyn Provider>, ProviderError>;
 }
 
-/// One region of one account. Calls are retried automatically where that is safe (throttling, 5xx), within the provider's limits.
+/// One region of one account. If it is safe, failed calls are repeated automatically (after throttling or 5xx errors), within the provider's limits.
 #[async_trait]
 pub trait Provider: Send + Sync + fmt::Debug {
-    /// The region that calls go to.
+    /// Returns the region that calls go to.
     fn region(&self) -> &str;
 
-    /// Queries what is on offer for a site: facts of its instance types, zones that have them, the image, the caller's address. Read-only.
+    /// Queries what the region offers for a site: facts of the site's instance types, their zones, the images, and the caller's address. Has no side
+    /// effects.
     async fn describe_offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError>;
 
-    /// Queries how many vCPUs of these instance types may still run; `None` if unknown (no permission, an endpoint without quotas).
+    /// Queries the limit of running vCPUs for the family of this instance type, and how many are running. `None` if unknown: no permission, or an
+    /// endpoint without quotas.
     async fn quota(
         &self,
         instance_type: &TypeFacts,
         spot: bool,
     ) -> Result<Option<Quota>, ProviderError>;
 
-    /// Makes or finds what the instances of a fleet need: key pair, security group with its rules, placement group. May be called again.
-    async fn prepare(&self, order: &FleetOrder) -> Result<Prepared, ProviderError>;
+    /// Creates or finds the resources that a fleet's instances need: key pair, security group with its rules, placement group. Repeating the call is
+    /// safe.
+    async fn prepare(&self, order: &FleetOrder) -> Result<PreparedFleet, ProviderError>;
 
-    /// Launches the instances of a lease; the lease's name is the client token, so that repeating the call gives the same ones.
+    /// Launches the instances of an order. The name of the lease is the client token, so that repeating the call returns the same instances.
     async fn launch(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError>;
 
-    /// Queries all instances with the tag of a fleet, including terminated ones that are still shown: one call, paged.
+    /// Queries all instances with the tag of a fleet, including terminated ones that the cloud still shows. Makes one paged call.
     async fn observe(&self, fleet: &str) -> Result<Vec<Instance>, ProviderError>;
 
     /// Queries the cloud's status checks of the running instances of a fleet.
     async fn health(&self, fleet: &str) -> Result<Vec<(String, Health)>, ProviderError>;
 
-    /// Terminates instances without waiting; those that are already gone are ignored.
+    /// Terminates instances without waiting; ignores instances that have already ended.
     async fn terminate(&self, ids: &[String]) -> Result<(), ProviderError>;
 
-    /// Writes down in the tags of instances when they end, so that what is left can be told from outside.
+    /// Records the end time of instances in their tags, so that it is visible from outside.
     async fn mark_expiry(&self, ids: &[String], expires: Timestamp) -> Result<(), ProviderError>;
 
-    /// Finds everything in this region with cvc's tags, of this owner (`None`: any) and this fleet (`None`: any), except terminated and
-    /// deleted resources. Refused queries are part of the answer.
+    /// Finds all resources in this region that have cvc's tags, this owner (`None`: any owner) and this fleet (`None`: any fleet). Omits terminated
+    /// and deleted resources. Refused queries are listed in the result.
     async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery;
 
-    /// Removes resources in the order in which they depend on each other, and waits until they are gone, as long as `limit_s`: instances
-    /// and spot requests, volumes, placement groups, security groups, key pairs. Retries resources that are still in use. Returns what is
-    /// still there, with the reason. `tell` is called with the progress.
+    /// Removes resources in the order of their dependencies: instances and spot requests, volumes, placement groups, security groups, key pairs.
+    /// Retries to remove resources that are still in use. Waits until all have disappeared, at most `limit_s` seconds. Returns the resources that
+    /// remain, each with the reason. Progress is passed to `report`.
     async fn remove(
         &self,
         resources: &[Resource],
         limit_s: f64,
-        tell: &(dyn Fn(String) + Send + Sync),
+        report: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Vec<(Resource, String)>, ProviderError>;
 
     /// Queries the regions that this account may use.
     async fn regions(&self) -> Result<Vec<String>, ProviderError>;
 
-    /// Queries today's prices of Linux instances in this region, on demand, or from the spot market's history in each zone.
+    /// Queries the current prices of Linux instances in this region: on-demand prices, or with `spot` the spot market's prices in each zone, from
+    /// their history.
     async fn prices(
         &self,
         instance_types: &[String],
@@ -82,17 +86,17 @@ pub trait Provider: Send + Sync + fmt::Debug {
     ) -> Result<Vec<Quote>, ProviderError>;
 }
 
-/// What a search by tags found.
+/// Result of a search by tags.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovery {
     /// The resources with the tags.
     pub found: Vec<Resource>,
-    /// Queries that were refused: what they ask for may exist, too.
+    /// Refused queries; the resources that they would have found are missing in `found`.
     pub refused: Vec<ProviderError>,
 }
 
 impl Discovery {
-    /// Returns all resources, if nothing was refused.
+    /// Returns all resources, if no query was refused.
     ///
     /// # Errors
     /// The first query that was refused, because the result is then incomplete.
@@ -101,19 +105,20 @@ impl Discovery {
     }
 }
 
-/// What a cloud offers for a site.
+/// What a region offers for the request of a site: instance types, images for them, and the caller's address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    /// Facts of the site's instance types, in its order; unknown ones are an error.
+    /// Facts of the site's instance types, in the order of the site.
     pub types: Vec<TypeFacts>,
     /// An image for each processor architecture that the types have.
     pub images: Vec<ImageFacts>,
-    /// The caller's address as the cloud sees it, as in `203.0.113.7/32`: what the security group lets in, unless the site says.
+    /// The caller's address as the cloud sees it, as in `203.0.113.7/32`. The security group allows ssh from this address, unless the site names
+    /// others.
     pub caller: Option<String>,
 }
 
 impl Offer {
-    /// The image for a type.
+    /// Returns the image for an instance type, by its architecture.
     pub fn image_for(&self, facts: &TypeFacts) -> Option<&ImageFacts> {
         self.images
             .iter()
@@ -124,79 +129,79 @@ impl Offer {
 /// Facts of an instance type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeFacts {
-    /// Its name, as in `c5.xlarge`.
+    /// Name of the type, as in `c5.xlarge`.
     pub name: String,
     /// Virtual processors.
     pub vcpus: u32,
-    /// Cores.
+    /// Physical cores.
     pub cores: u32,
-    /// Memory.
+    /// Memory, MiB.
     pub memory_mib: u64,
-    /// `x86_64` or `arm64`.
+    /// Architecture: `x86_64` or `arm64`.
     pub architecture: String,
-    /// Network class, in the cloud's words.
+    /// Network performance, in the cloud's words.
     pub network: String,
     /// Total size of the machine's own disks, GiB.
     pub instance_store_gib: u64,
-    /// Number of those disks.
+    /// Number of the machine's own disks.
     pub instance_store_disks: u32,
-    /// Whether it has the Elastic Fabric Adapter.
+    /// Whether the type has the Elastic Fabric Adapter.
     pub efa: bool,
-    /// Whether it may be in a cluster placement group.
+    /// Whether the type is allowed in a cluster placement group.
     pub cluster_placement: bool,
-    /// Whether it is available on the spot market.
+    /// Whether the type is available on the spot market.
     pub spot: bool,
-    /// Zones of the region that offer it, sorted.
+    /// Zones of the region that offer the type, sorted.
     pub zones: Vec<String>,
 }
 
 /// A machine image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageFacts {
-    /// `ami-...`.
+    /// Identifier, `ami-...`.
     pub id: String,
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// `x86_64` or `arm64`.
+    /// Architecture: `x86_64` or `arm64`.
     pub architecture: String,
-    /// Name of its root device, as in `/dev/xvda`.
+    /// Name of the root device, as in `/dev/xvda`.
     pub root_device: String,
-    /// Smallest root volume, GiB.
+    /// Smallest possible size of the root volume, GiB.
     pub root_gib: u32,
-    /// The user who may log in.
+    /// User name for logins to instances with this image.
     pub user: String,
 }
 
-/// vCPUs that may run.
+/// Limit of running vCPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
-    /// Total that may run.
+    /// Maximum number of vCPUs that may run.
     pub limit: f64,
-    /// Running now.
+    /// Number of vCPUs that are running.
     pub used: f64,
 }
 
-/// What a fleet needs besides its instances.
+/// Resources that a fleet needs in addition to its instances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetOrder {
-    /// Tags of everything; [`Tags::fleet`] is also the name of key pair and groups.
+    /// Tags of all resources; [`Tags::fleet`] is also the name of the key pair and the groups.
     pub tags: Tags,
     /// OpenSSH public key, one line.
     pub public_key: String,
     /// Addresses from which ssh is allowed, as in `203.0.113.7/32`.
     pub allow_from: String,
-    /// Subnet of the instances; `None` is the default one of each zone.
+    /// Subnet of the instances; `None` for the default subnet of each zone.
     pub subnet: Option<String>,
-    /// Whether there is to be a cluster placement group.
+    /// Whether to use a cluster placement group.
     pub placement_group: bool,
 }
 
-/// What was made for a fleet.
+/// Resources created for a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PreparedFleet {
     /// Name of the key pair.
     pub key_name: String,
-    /// `sg-...`.
+    /// Identifier of the security group, `sg-...`.
     pub group_id: String,
     /// Name of the placement group.
     pub placement_group: Option<String>,
@@ -205,30 +210,30 @@ pub struct Prepared {
 /// An instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// `i-...`.
+    /// Identifier, `i-...`.
     pub id: String,
-    /// The lease that it belongs to.
+    /// The lease of the instance.
     pub lease: LeaseId,
-    /// Its state.
+    /// State of the instance.
     pub state: InstanceState,
-    /// Public name or address for ssh, else the private one.
+    /// Public name or address for ssh; the private address if there is no public one.
     pub address: Option<String>,
-    /// Address for its neighbours.
+    /// Address that other instances use.
     pub internal: Option<String>,
-    /// Zone.
+    /// Zone of the instance.
     pub zone: String,
-    /// Type.
+    /// Instance type.
     pub instance_type: String,
-    /// Whether it is a spot instance.
+    /// Whether the instance is a spot instance.
     pub spot: bool,
-    /// When it was launched.
+    /// Time of the launch.
     pub launched: Option<Timestamp>,
-    /// The cloud's reason for its state, as in `Server.SpotInstanceTermination`.
+    /// The cloud's reason for the instance's state, as in `Server.SpotInstanceTermination`.
     pub reason: Option<String>,
 }
 
 impl Instance {
-    /// Whether the cloud reclaimed it.
+    /// Returns whether the cloud reclaimed the instance.
     pub fn reclaimed(&self) -> bool {
         self.reason
             .as_deref()
@@ -239,20 +244,20 @@ impl Instance {
 /// The state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceState {
-    /// Being started; costs nothing yet.
+    /// Being started; not billed yet.
     Pending,
     /// Running.
     Running,
-    /// On its way to being stopped or terminated.
+    /// Being stopped or terminated.
     Ending,
     /// Stopped: its disks still cost.
     Stopped,
-    /// Gone.
+    /// Terminated and removed.
     Terminated,
 }
 
 impl InstanceState {
-    /// Whether it exists, or will.
+    /// Returns whether the instance exists or is being started.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
@@ -261,11 +266,11 @@ impl InstanceState {
 /// The result of the cloud's status checks of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// They have not been made yet.
+    /// The checks have not been made yet.
     Unknown,
-    /// All is well.
+    /// All checks pass.
     Ok,
-    /// Something is wrong, in the cloud's words.
+    /// A check fails, in the cloud's words.
     Impaired(String),
 }
 
@@ -275,7 +280,7 @@ pub enum Health {
 pub enum ResourceKind {
     /// An instance.
     Instance,
-    /// A standing request for spot instances.
+    /// A persistent request for spot instances.
     SpotRequest,
     /// A volume.
     Volume,
@@ -303,28 +308,28 @@ impl fmt::Display for ResourceKind {
 /// A resource in a cloud with cvc's tags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
-    /// What it is.
+    /// Kind of the resource.
     pub kind: ResourceKind,
-    /// The cloud's identifier; of key pairs and placement groups the name.
+    /// The cloud's identifier of the resource; for key pairs and placement groups, the name.
     pub id: String,
     /// Region.
     pub region: String,
-    /// Its tags.
+    /// Tags of the resource.
     pub tags: Tags,
-    /// Its state in the cloud's words; empty if it has none.
+    /// State of the resource in the cloud's words; empty if it has none.
     pub state: String,
-    /// Time of its creation.
+    /// Time at which the resource was created.
     pub since: Option<Timestamp>,
-    /// Of instances.
+    /// Instance type; only for instances.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub instance_type: Option<String>,
-    /// Of instances: whether it is a spot instance.
+    /// Whether the resource is a spot instance.
     #[serde(default)]
     pub spot: bool,
-    /// Of volumes: GiB.
+    /// Size of a volume, GiB.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_gib: Option<u32>,
-    /// Of volumes: type, as in `gp3`.
+    /// Type of a volume, as in `gp3`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub volume_type: Option<String>,
 }

@@ -1,36 +1,40 @@
-//! What a site requests from a cloud, in terms of no particular cloud. Made once, from the settings of the campaign file or from an order
-//! of the journal, which nothing else has to know.
+//! A site's request for instances, independent of any cloud. It is created once, from the settings of the campaign file or from an order of the
+//! journal, so that other code depends on neither.
 
 use super::account::Account;
-use cvc_core::campaign::{Ec2Settings, Image, InstanceSpec, Market};
+use cvc_core::campaign::{Ec2Settings, Image, InstanceSpec, Market, OnInterruption};
 use cvc_core::ids::{canonical_json, short_digest};
 use cvc_journal::lease::LaunchOrder;
 
-/// Time limit for ssh to answer on instances of an order, seconds; unused, since nobody waits for them.
+/// Time limit for instances to answer by ssh, seconds, in a request made from an order. It has no effect, because nothing waits for instances that
+/// are to be ended.
 const READY_LIMIT_S: f64 = 300.0;
 
-/// The instances that a site wants, and where.
+/// The instances that a site requests, and their account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetRequest {
     /// Region and credentials.
     pub account: Account,
     /// The instances.
     pub instances: InstanceSpec,
-    /// Digest of the instances' configuration: a campaign with the same digest can use them.
+    /// Digest of the instances' configuration. Campaigns with equal digests can use each other's kept instances.
     pub config_digest: String,
+    /// What replaces reclaimed instances.
+    pub on_interruption: OnInterruption,
 }
 
 impl FleetRequest {
-    /// The request of an EC2 site.
+    /// Returns the request of an EC2 site.
     pub fn of(settings: &Ec2Settings) -> Self {
         Self {
             account: Account::of(settings),
             instances: settings.instances.clone(),
             config_digest: config_digest(settings),
+            on_interruption: settings.on_interruption,
         }
     }
 
-    /// The request from an order of the journal: enough to find and end its instances.
+    /// Returns a request made from an order of the journal. It has enough to find and end the instances of the order.
     pub fn of_order(order: &LaunchOrder) -> Self {
         Self {
             account: Account::of_order(order),
@@ -57,11 +61,12 @@ impl FleetRequest {
                 credits: order.credits,
             },
             config_digest: order.config_digest.clone().unwrap_or_default(),
+            on_interruption: OnInterruption::default(),
         }
     }
 }
 
-/// A digest of the instances' configuration. Their number and lifetime do not matter.
+/// Returns a digest of the instances' configuration. The number of instances and their lifetime are not included.
 fn config_digest(settings: &Ec2Settings) -> String {
     let instances = InstanceSpec {
         nodes: 0,
@@ -73,6 +78,7 @@ fn config_digest(settings: &Ec2Settings) -> String {
         instances,
         keep_s: None,
         install: false,
+        on_interruption: OnInterruption::default(),
         ..settings.clone()
     };
     short_digest(canonical_json(&compared).as_bytes())

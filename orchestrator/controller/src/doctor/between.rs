@@ -1,9 +1,9 @@
 //! Checks between nodes: ssh without a password, and whether storage is shared.
 
 use super::{
-    check::{Check, State},
+    check::{CheckState, DoctorCheck},
     facts,
-    node::{Node, SHORT, script},
+    node::{DoctorNode, SHORT, script},
 };
 use cvc_core::campaign::Site;
 use cvc_core::ids::short_digest;
@@ -11,11 +11,12 @@ use cvc_engine::host::Host;
 use cvc_sites::ssh::SshHost;
 use std::time::Duration;
 
-/// Maximum number of nodes of which every pair is tried. Of more nodes, the head tries all, and each node the next one.
+/// Maximum number of nodes for which every pair of nodes is tested. With more nodes, the head tests its connections to all nodes, and each node only
+/// its connection to the next one.
 const MAX_PAIRS_OF: usize = 16;
-/// Time limit for one node to reach the others.
+/// Time limit for one node to test its connections to the others.
 const LIMIT: Duration = Duration::from_secs(180);
-/// Time limit for all nodes to see a new file: network file systems may show it late.
+/// Number of checks, 0.25 s apart, within which a node must see a new file. Network file systems may show it late.
 const LATE: usize = 20;
 
 const REACH: &str = r#"
@@ -24,8 +25,8 @@ for h; do
     printf '%s\t%s\n' "$h" "$(printf '%s\n' "$said" | tail -n 1 | tr -d '\r')"
 done"#;
 
-/// Checks whether nodes reach each other in the way of MPI's launchers.
-pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
+/// Checks whether nodes reach each other by ssh, as MPI's launchers need.
+pub(super) async fn ssh(head: &SshHost, nodes: &[DoctorNode]) -> Vec<DoctorCheck> {
     let all: Vec<String> = nodes.iter().map(|n| n.among.clone()).collect();
     let many = nodes.len() > MAX_PAIRS_OF;
     let mut asking = vec![(head.clone(), all.clone())];
@@ -64,10 +65,12 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
                         .map(|(to, why)| format!("{from} to {to}: {why}")),
                 );
             }
-            Ok((from, Err(error))) => checks.push(Check::of(&from, "ssh between nodes", &error)),
-            Err(panic) => checks.push(Check::new(
+            Ok((from, Err(error))) => {
+                checks.push(DoctorCheck::of(&from, "ssh between nodes", &error))
+            }
+            Err(panic) => checks.push(DoctorCheck::new(
                 "ssh between nodes",
-                State::Bad,
+                CheckState::Bad,
                 panic.to_string(),
                 "",
             )),
@@ -75,7 +78,7 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
     }
     let hint = "on all nodes: the user's key in ~/.ssh/authorized_keys of the others, and their host keys in ~/.ssh/known_hosts or /etc/ssh/ssh_known_hosts (ssh-keyscan); names that do not resolve need `internal` in the campaign file";
     checks.push(if failed.is_empty() {
-        Check::good(
+        DoctorCheck::good(
             "ssh between nodes",
             format!("{pairs} connections, without a password"),
         )
@@ -87,9 +90,9 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
         } else {
             String::new()
         };
-        Check::new(
+        DoctorCheck::new(
             "ssh between nodes",
-            State::Bad,
+            CheckState::Bad,
             failed.join("; ") + &more,
             hint,
         )
@@ -106,8 +109,8 @@ cat "$p/$2" 2>/dev/null || :"#;
 const REMOVE: &str = r#"case $1 in '~') p=$HOME ;; '~/'*) p=$HOME/${1#??} ;; *) p=$1 ;; esac
 rm -f "$p/$2""#;
 
-/// Checks whether areas are shared as declared: writes a file on the first node and looks for it on the others.
-pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
+/// Checks whether storage areas are shared as declared: writes a file on the first node and looks for it on the others.
+pub(super) async fn storage(nodes: &[DoctorNode], site: &Site) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let Some((first, others)) = nodes.split_first() else {
         return checks;
@@ -131,7 +134,7 @@ pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
             ]
         };
         if let Err(error) = script(&first.host, WRITE, &args(0), SHORT).await {
-            checks.push(Check::of(first.name(), &what, &error));
+            checks.push(DoctorCheck::of(first.name(), &what, &error));
             continue;
         }
         let (mut sees, mut blind) = (Vec::new(), Vec::new());
@@ -146,36 +149,36 @@ pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
             {
                 Ok(message) if message == token => sees.push(node.name()),
                 Ok(_) => blind.push(node.name()),
-                Err(error) => checks.push(Check::of(node.name(), &what, &error)),
+                Err(error) => checks.push(DoctorCheck::of(node.name(), &what, &error)),
             }
         }
-        // a leftover is only a few bytes, with a name that tells its origin
+        // if removing fails, a few bytes are left, with a name that shows their origin
         let _ = script(&first.host, REMOVE, &args(0), SHORT).await;
         checks.push(match (shared, sees.is_empty(), blind.is_empty()) {
-            (true, _, true) => Check::good(what, format!("{path} is shared by all nodes")),
+            (true, _, true) => DoctorCheck::good(what, format!("{path} is shared by all nodes")),
             (true, _, false) => {
                 let found = format!(
                     "{path} is declared as shared, but {} do not see what {} writes",
                     blind.join(", "),
                     first.name()
                 );
-                Check::new(
+                DoctorCheck::new(
                     what,
-                    State::Bad,
+                    CheckState::Bad,
                     found,
                     "mount it on all nodes, or set `kind = \"node-local\"`",
                 )
             }
-            (false, true, _) => Check::good(what, format!("{path} is local to each node")),
+            (false, true, _) => DoctorCheck::good(what, format!("{path} is local to each node")),
             (false, false, _) => {
                 let found = format!(
                     "{path} is declared as node-local, but {} see what {} writes",
                     sees.join(", "),
                     first.name()
                 );
-                Check::new(
+                DoctorCheck::new(
                     what,
-                    State::Bad,
+                    CheckState::Bad,
                     found,
                     "set `kind = \"shared\"`, or give a path on a local disk",
                 )

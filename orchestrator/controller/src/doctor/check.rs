@@ -1,17 +1,17 @@
-//! A finding of the doctor.
+//! Results of the checks of `cvc doctor`.
 
 use cvc_engine::host::HostError;
 use serde::Serialize;
 
-/// The state of a finding.
+/// The state of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// Fine.
+pub enum CheckState {
+    /// The requirement is met.
     Good,
-    /// Not checked; the finding says why.
+    /// Not checked; [`DoctorCheck::found`] says why.
     Skipped,
-    /// Runs work, but their measurements may be affected.
+    /// Runs work, but the problem may affect measurements.
     Doubtful,
     /// Runs will fail.
     Bad,
@@ -19,24 +19,24 @@ pub enum State {
 
 /// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// What was checked.
+pub struct DoctorCheck {
+    /// The subject of the check.
     pub what: String,
-    /// Its host; `None` for all.
+    /// Host that was checked; `None` for all hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Its state.
-    pub state: State,
-    /// What was found.
+    /// State of the check.
+    pub state: CheckState,
+    /// Result of the check, as text.
     pub found: String,
-    /// How to fix it; empty if it is fine.
+    /// How to fix the problem; empty without one.
     pub hint: String,
 }
 
-impl Check {
+impl DoctorCheck {
     pub(super) fn new(
         what: impl Into<String>,
-        state: State,
+        state: CheckState,
         found: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
@@ -50,14 +50,14 @@ impl Check {
     }
 
     pub(super) fn good(what: impl Into<String>, found: impl Into<String>) -> Self {
-        Self::new(what, State::Good, found, "")
+        Self::new(what, CheckState::Good, found, "")
     }
 
     pub(super) fn of(host: &str, what: &str, error: &HostError) -> Self {
         let hint = error.hint().unwrap_or_default();
         Self {
             host: Some(host.to_owned()),
-            ..Self::new(what, State::Bad, error.to_string(), hint)
+            ..Self::new(what, CheckState::Bad, error.to_string(), hint)
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Compares clocks: a node's answer against the middle of the round trip.
+//! Compares the clocks of nodes with this machine's: a node's time against the middle of the query's round trip.
 
 use super::{
-    check::{Check, State},
-    node::Node,
+    check::{CheckState, DoctorCheck},
+    node::DoctorNode,
 };
 use cvc_engine::host::HostError;
 use cvc_sites::ssh::SshHost;
@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 /// Maximum difference of clocks, seconds. Beyond it, times of different nodes cannot be compared.
 const MAX_S: f64 = 0.5;
-/// Number of questions; the quickest answer counts.
+/// Number of queries; the fastest answer counts.
 const QUESTIONS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(20);
 
-pub(super) async fn skew(nodes: &[Node]) -> Vec<Check> {
+pub(super) async fn skew(nodes: &[DoctorNode]) -> Vec<DoctorCheck> {
     let mut offsets = Vec::new();
     let mut checks = Vec::new();
     for node in nodes {
@@ -30,9 +30,15 @@ pub(super) async fn skew(nodes: &[Node]) -> Vec<Check> {
             .and_then(|o| o)
         {
             Ok(offset) => offsets.push((node.name(), offset)),
-            Err(error) => checks.push(Check::of(node.name(), "clock", &error)),
+            Err(error) => checks.push(DoctorCheck::of(node.name(), "clock", &error)),
         }
     }
+    checks.push(compare(&offsets));
+    checks
+}
+
+/// Compares clocks. `offsets` has for each host how far its clock is ahead, and the uncertainty, seconds.
+fn compare(offsets: &[(&str, (f64, f64))]) -> DoctorCheck {
     let far: Vec<&(&str, (f64, f64))> = offsets
         .iter()
         .filter(|(_, (offset, way))| offset.abs() - way > MAX_S)
@@ -44,26 +50,25 @@ pub(super) async fn skew(nodes: &[Node]) -> Vec<Check> {
             .join(", ")
     };
     if far.is_empty() {
-        checks.push(Check::good(
+        DoctorCheck::good(
             "clocks",
             format!(
                 "against this machine: {}",
                 text(&offsets.iter().collect::<Vec<_>>())
             ),
-        ));
+        )
     } else {
         let hint = "start a time service there (chronyd, systemd-timesyncd), or check this machine's own clock";
-        checks.push(Check::new(
+        DoctorCheck::new(
             "clocks",
-            State::Doubtful,
+            CheckState::Doubtful,
             format!("more than {MAX_S} s from this machine's: {}", text(&far)),
             hint,
-        ));
+        )
     }
-    checks
 }
 
-/// Seconds by which its clock is ahead, and the uncertainty: half of the round trip.
+/// Returns by how much a host's clock is ahead, and the uncertainty (half of the round trip), seconds.
 async fn offset(host: &SshHost) -> Result<(f64, f64), HostError> {
     let argv = ["sh", "-c", "while read -r l; do date +%s.%N; done"].map(str::to_owned);
     let mut pipe = host.pipe(&argv).await?;
@@ -78,13 +83,13 @@ async fn offset(host: &SshHost) -> Result<(f64, f64), HostError> {
             break;
         };
         let (mut line, asked) = (String::new(), now());
-        // a lost connection shows at the end
+        // a lost connection is reported at the end
         let sent = stdin.write_all(b"\n").await;
         if sent.is_err() || pipe.stdout.read_line(&mut line).await.unwrap_or(0) == 0 {
             break;
         }
-        let heard = now();
-        let way = (heard - asked) / 2.0;
+        let received = now();
+        let way = (received - asked) / 2.0;
         if let Ok(there) = line.trim().parse::<f64>()
             && best.is_none_or(|(_, least)| way < least)
         {
@@ -96,4 +101,34 @@ async fn offset(host: &SshHost) -> Result<(f64, f64), HostError> {
         host: cvc_engine::host::Host::name(host).to_owned(),
         message: format!("`date +%s.%N` printed no time {message}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_or_behind_by_more_than_is_uncertain_is_named() {
+        let near = [("n1", (0.4, 0.01)), ("n2", (-0.5, 0.0))];
+        let check = compare(&near);
+        assert_eq!(check.state, CheckState::Good);
+        assert!(
+            check
+                .found
+                .ends_with("n1 +0.400 s (±0.010), n2 -0.500 s (±0.000)"),
+            "{}",
+            check.found
+        );
+        // a slow answer makes the offset uncertain
+        assert_eq!(compare(&[("n1", (1.0, 0.6))]).state, CheckState::Good);
+        for (offset, shown) in [(0.7, "n2 +0.700 s"), (-0.7, "n2 -0.700 s")] {
+            let check = compare(&[near[0], ("n2", (offset, 0.1))]);
+            assert_eq!(check.state, CheckState::Doubtful);
+            assert!(
+                check.found.contains(shown) && !check.found.contains("n1"),
+                "{}",
+                check.found
+            );
+        }
+    }
 }

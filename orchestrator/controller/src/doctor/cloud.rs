@@ -1,7 +1,8 @@
-//! What a site of a cloud needs before its machines exist: the program for its nodes, credentials, what the cloud offers, a quota, and Ansible.
+//! Checks the requirements of a site in a cloud before its machines exist: the program for its nodes, credentials, the cloud's offer, a quota, and
+//! Ansible.
 
 use super::{
-    check::{Check, State},
+    check::{CheckState, DoctorCheck},
     program,
 };
 use camino::Utf8Path;
@@ -10,16 +11,16 @@ use cvc_cloud::provider::{Account, Clouds, FleetRequest, Provider, ProviderError
 use cvc_core::campaign::{Ec2Settings, Market};
 use std::{sync::Arc, time::Duration};
 
-/// Time limit for all that is asked of the cloud.
+/// Time limit for all queries of the cloud.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Checks a site of a cloud; nothing is launched or made there.
+/// Checks a site in a cloud, without launching or creating anything there.
 pub async fn examine(
     ec2: &Ec2Settings,
     node_program: &Utf8Path,
     clouds: Option<&Arc<dyn Clouds>>,
-    tell: &mut dyn FnMut(String),
-) -> Vec<Check> {
+    report: &mut dyn FnMut(String),
+) -> Vec<DoctorCheck> {
     let types = &machines::shipped().types;
     let needed = ec2.instances.instance_types.iter().filter_map(|name| {
         let facts = types.get(name)?;
@@ -30,33 +31,33 @@ pub async fn examine(
         checks.push(ansible().await);
     }
     let Some(clouds) = clouds else {
-        checks.push(Check::new(
+        checks.push(DoctorCheck::new(
             "EC2",
-            State::Bad,
+            CheckState::Bad,
             "this cvc was built without EC2: it can plan for instances, but not launch them",
             "build it with the feature `ec2` (on by default)",
         ));
         return checks;
     };
-    tell(format!("asking the cloud in {}", ec2.region));
+    report(format!("querying the cloud in {}", ec2.region));
     match tokio::time::timeout(LIMIT, ask(ec2, clouds.as_ref())).await {
         Ok(found) => checks.extend(found),
-        Err(_) => checks.push(Check::new(
+        Err(_) => checks.push(DoctorCheck::new(
             "credentials",
-            State::Bad,
+            CheckState::Bad,
             format!("{} did not answer within {} s", ec2.region, LIMIT.as_secs()),
-            "look at the network, a proxy and `endpoint`",
+            "check the network, the proxy and `endpoint`",
         )),
     }
     checks
 }
 
-fn failed(what: &str, error: &ProviderError) -> Check {
+fn failed(what: &str, error: &ProviderError) -> DoctorCheck {
     let hint = error.hint().unwrap_or_default();
-    Check::new(what, State::Bad, error.to_string(), hint)
+    DoctorCheck::new(what, CheckState::Bad, error.to_string(), hint)
 }
 
-async fn ask(ec2: &Ec2Settings, clouds: &dyn Clouds) -> Vec<Check> {
+async fn ask(ec2: &Ec2Settings, clouds: &dyn Clouds) -> Vec<DoctorCheck> {
     let provider = match clouds.open(&Account::of(ec2)).await {
         Ok(provider) => provider,
         Err(error) => return vec![failed("credentials", &error)],
@@ -65,26 +66,26 @@ async fn ask(ec2: &Ec2Settings, clouds: &dyn Clouds) -> Vec<Check> {
         Ok(offer) => offer,
         Err(error) => return vec![failed("credentials, types and image", &error)],
     };
-    let mut checks = vec![Check::good(
+    let mut checks = vec![DoctorCheck::good(
         "credentials",
         format!("{} answers", ec2.region),
     )];
     for facts in &offer.types {
         let image = offer.image_for(facts);
         checks.push(match image {
-            Some(image) if !facts.zones.is_empty() => Check::good(
+            Some(image) if !facts.zones.is_empty() => DoctorCheck::good(
                 facts.name.clone(),
                 format!("in {}; image {}", facts.zones.join(", "), image.name),
             ),
-            Some(_) => Check::new(
+            Some(_) => DoctorCheck::new(
                 facts.name.clone(),
-                State::Bad,
-                format!("no zone of {} has it", ec2.region),
+                CheckState::Bad,
+                format!("no zone of {} offers it", ec2.region),
                 "choose another type or region",
             ),
-            None => Check::new(
+            None => DoctorCheck::new(
                 facts.name.clone(),
-                State::Bad,
+                CheckState::Bad,
                 format!("the image has no version for {}", facts.architecture),
                 "choose another `image`",
             ),
@@ -94,40 +95,45 @@ async fn ask(ec2: &Ec2Settings, clouds: &dyn Clouds) -> Vec<Check> {
     checks
 }
 
-/// Whether the account may have as many instances as the site wants.
-async fn quota(ec2: &Ec2Settings, provider: &dyn Provider, facts: &TypeFacts) -> Check {
+/// Checks whether the account may have the number of instances that the site requests.
+async fn quota(ec2: &Ec2Settings, provider: &dyn Provider, facts: &TypeFacts) -> DoctorCheck {
     let what = format!("quota of {}", facts.name);
     let spot = ec2.instances.market != Market::OnDemand;
     let needed = f64::from(facts.vcpus) * f64::from(ec2.instances.nodes);
     match provider.quota(facts, spot).await {
-        Ok(Some(quota)) if quota.used + needed <= quota.limit => Check::good(
+        Ok(Some(quota)) if quota.used + needed <= quota.limit => DoctorCheck::good(
             what,
             format!(
                 "{needed} vCPUs of {}, {} are in use",
                 quota.limit, quota.used
             ),
         ),
-        Ok(Some(quota)) => Check::new(
+        Ok(Some(quota)) => DoctorCheck::new(
             what,
-            State::Bad,
+            CheckState::Bad,
             format!(
-                "{} instances need {needed} vCPUs; the account may have {}, and {} are in use",
+                "{} instances need {needed} vCPUs; the account's limit is {}, and {} are in use",
                 ec2.instances.nodes, quota.limit, quota.used
             ),
-            "ask for more vCPUs in the console under Service Quotas, or use fewer or smaller instances",
+            "request more vCPUs in the console under Service Quotas, or use fewer or smaller instances",
         ),
-        Ok(None) => Check::new(what, State::Skipped, "the cloud does not tell it", ""),
+        Ok(None) => DoctorCheck::new(
+            what,
+            CheckState::Skipped,
+            "the cloud does not report it",
+            "",
+        ),
         Err(error) => failed(&what, &error),
     }
 }
 
-/// Whether what campaigns need can be installed on fresh instances.
-async fn ansible() -> Check {
+/// Checks whether the software of campaigns can be installed on fresh instances, which needs Ansible.
+async fn ansible() -> DoctorCheck {
     match cvc_sites::install::ansible::look().await {
-        Ok(found) => Check::good("Ansible", found),
+        Ok(found) => DoctorCheck::good("Ansible", found),
         Err(error) => {
             let hint = error.hint().unwrap_or_default();
-            Check::new("Ansible", State::Bad, error.to_string(), hint)
+            DoctorCheck::new("Ansible", CheckState::Bad, error.to_string(), hint)
         }
     }
 }
@@ -137,14 +143,14 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use cvc_cloud::provider::{
-        Discovery, FleetOrder, Health, ImageFacts, Instance, Offer, Prepared, Quota, Quote,
+        Discovery, FleetOrder, Health, ImageFacts, Instance, Offer, PreparedFleet, Quota, Quote,
         Resource,
     };
     use cvc_journal::lease::LaunchOrder;
     use cvc_sites::provider_error::ErrorKind;
     use jiff::Timestamp;
 
-    /// A cloud with one type, that answers questions and refuses everything else.
+    /// A cloud with one instance type that answers queries and refuses everything else.
     #[derive(Clone, Debug)]
     struct Asked {
         limit: f64,
@@ -209,7 +215,7 @@ mod tests {
             }))
         }
 
-        async fn prepare(&self, _: &FleetOrder) -> Result<Prepared, ProviderError> {
+        async fn prepare(&self, _: &FleetOrder) -> Result<PreparedFleet, ProviderError> {
             never()
         }
 
@@ -258,7 +264,7 @@ mod tests {
         }
     }
 
-    async fn states(cloud: &Asked) -> Vec<(String, State, String)> {
+    async fn states(cloud: &Asked) -> Vec<(String, CheckState, String)> {
         let text = "schema = 1\nname = 'x'\n[sites.cloud]\nkind = 'ec2'\n\
             ec2 = { region = 'us-east-1', instance_types = ['c7i.large'], nodes = 2 }\n\
             [matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\n";
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_types_and_quotas_are_asked_for_and_nothing_is_launched() {
+    async fn credentials_types_and_quotas_are_queried_and_nothing_is_launched() {
         let good = states(&Asked {
             limit: 8.0,
             has_credentials: true,
@@ -283,23 +289,23 @@ mod tests {
         let names: Vec<&str> = good.iter().map(|(what, ..)| what.as_str()).collect();
         assert_eq!(names, ["credentials", "c7i.large", "quota of c7i.large"]);
         assert!(
-            good.iter().all(|(_, state, _)| *state == State::Good),
+            good.iter().all(|(_, state, _)| *state == CheckState::Good),
             "{good:?}"
         );
-        // two instances of two vCPUs beside three that are in use
+        // two instances of two vCPUs in addition to three that are in use
         let short = states(&Asked {
             limit: 6.0,
             has_credentials: true,
         })
         .await;
-        assert_eq!(short[2].1, State::Bad);
+        assert_eq!(short[2].1, CheckState::Bad);
         assert!(short[2].2.contains("Service Quotas"), "{short:?}");
         let none = states(&Asked {
             limit: 8.0,
             has_credentials: false,
         })
         .await;
-        assert_eq!((none.len(), none[0].1), (1, State::Bad));
+        assert_eq!((none.len(), none[0].1), (1, CheckState::Bad));
         assert!(none[0].2.contains("aws configure"), "{none:?}");
     }
 }

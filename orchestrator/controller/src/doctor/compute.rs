@@ -1,19 +1,19 @@
-//! A compute node of a Slurm site, beside the login node: a short `srun` asks it, if one is free.
+//! Checks a compute node of a Slurm site, in addition to the login node: a short `srun` queries the node, if one is free.
 
 use super::{
-    check::{Check, State},
+    check::{CheckState, DoctorCheck},
     facts,
-    node::Node,
+    node::DoctorNode,
 };
 use cvc_core::campaign::{Cluster, Site, SlurmSettings};
 use cvc_engine::host::HostError;
 use cvc_sites::slurm::hint_for_refusal;
 use cvc_sites::ssh::SshHost;
 
-/// How long a node is waited for, seconds.
+/// Time that `srun` may wait for a free node, seconds.
 const WAIT_S: u32 = 30;
 
-/// The command that starts another one on a compute node, at once or not at all.
+/// Returns the `srun` command and arguments that start a command on a compute node. If no node is free within [`WAIT_S`], `srun` gives up.
 fn starter(slurm: &SlurmSettings) -> Vec<String> {
     let mut argv = vec![
         "srun".to_owned(),
@@ -24,23 +24,16 @@ fn starter(slurm: &SlurmSettings) -> Vec<String> {
         "--time=1".into(),
         "--quiet".into(),
     ];
-    let named = [
-        ("partition", &slurm.partition),
-        ("account", &slurm.account),
-        ("constraint", &slurm.constraint),
-        ("qos", &slurm.qos),
-        ("reservation", &slurm.reservation),
-    ];
     argv.extend(
-        named
-            .into_iter()
-            .filter_map(|(key, value)| Some(format!("--{key}={}", value.as_ref()?))),
+        slurm
+            .placement(1)
+            .map(|(key, value)| format!("--{key}={value}")),
     );
     argv
 }
 
-/// Asks one compute node, over the login node.
-pub(super) async fn examine(login: &SshHost, site: &Site, cluster: &Cluster) -> Vec<Check> {
+/// Queries one compute node, through the login node.
+pub(super) async fn examine(login: &SshHost, site: &Site, cluster: &Cluster) -> Vec<DoctorCheck> {
     let Some(slurm) = &cluster.slurm else {
         return Vec::new();
     };
@@ -48,11 +41,11 @@ pub(super) async fn examine(login: &SshHost, site: &Site, cluster: &Cluster) -> 
     match asked {
         Ok(facts) => {
             let node = facts.node.clone();
-            let mut checks = vec![Check {
+            let mut checks = vec![DoctorCheck {
                 host: Some(node.clone()),
-                ..Check::good("compute node", "a short srun has asked it")
+                ..DoctorCheck::good("compute node", "checked by a short srun")
             }];
-            let node = Node {
+            let node = DoctorNode {
                 host: login.clone(),
                 among: node.clone(),
                 behind: Some(node),
@@ -62,7 +55,7 @@ pub(super) async fn examine(login: &SshHost, site: &Site, cluster: &Cluster) -> 
             checks.extend(
                 facts::compare(&[node], site)
                     .into_iter()
-                    .map(|check| Check {
+                    .map(|check| DoctorCheck {
                         host: Some(name.clone()),
                         ..check
                     }),
@@ -73,8 +66,9 @@ pub(super) async fn examine(login: &SshHost, site: &Site, cluster: &Cluster) -> 
     }
 }
 
-/// Without a node nothing is known of it, which is no fault; anything else that Slurm says keeps jobs from running.
-fn refused(error: &HostError) -> Check {
+/// Returns the check that says why no compute node was reached. If no node was free, the check is skipped. Any other answer of Slurm would also keep
+/// jobs from running.
+fn refused(error: &HostError) -> DoctorCheck {
     let text = error.to_string();
     let is_busy = matches!(error, HostError::Timeout { .. })
         || [
@@ -87,15 +81,15 @@ fn refused(error: &HostError) -> Check {
         .iter()
         .any(|words| text.contains(words));
     if is_busy {
-        return Check::new(
+        return DoctorCheck::new(
             "compute node",
-            State::Skipped,
+            CheckState::Skipped,
             format!("none was free within {WAIT_S} s: {text}"),
             "",
         );
     }
     let hint = hint_for_refusal(&text);
-    Check::new("compute node", State::Bad, text, hint)
+    DoctorCheck::new("compute node", CheckState::Bad, text, hint)
 }
 
 #[cfg(test)]
@@ -113,11 +107,17 @@ mod tests {
         };
         assert_eq!(
             of("srun: error: Unable to allocate resources: Requested nodes are busy"),
-            State::Skipped
+            CheckState::Skipped
         );
         assert_eq!(
             of("srun: error: Unable to allocate resources: Invalid partition name specified"),
-            State::Bad
+            CheckState::Bad
         );
+        let slow = HostError::Timeout {
+            host: "login".into(),
+            argv: vec!["srun".into()],
+            limit_s: 1.0,
+        };
+        assert_eq!(refused(&slow).state, CheckState::Skipped);
     }
 }

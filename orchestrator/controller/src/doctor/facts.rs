@@ -1,12 +1,13 @@
-//! Facts of each node, and whether all nodes agree.
+//! Reads facts about each node, and compares them between nodes.
 
 use super::{
-    check::{Check, State},
-    node::{Facts, Node, PathFact, SHORT, script_by},
+    check::{CheckState, DoctorCheck},
+    node::{DoctorFacts, DoctorNode, PathFact, SHORT, script_by},
 };
-use cvc_core::campaign::{Cluster, MpiSource, Site, StorageKind};
+use cvc_core::campaign::{Cluster, MpiSource, RunEnvironment, Site, StorageKind};
+use cvc_core::point::CheckpointerKind;
 use cvc_core::units::size;
-use cvc_engine::{host::HostError, mpi};
+use cvc_engine::{attempt::environment_commands, ckpt, host::HostError, mpi};
 use cvc_probe::sentinel::doubt;
 use cvc_sites::ssh::SshHost;
 use indexmap::IndexMap;
@@ -14,7 +15,8 @@ use indexmap::IndexMap;
 /// Free bytes below which a file system counts as nearly full.
 const MIN_FREE: u64 = 1 << 30;
 
-/// Lines `KEY<TAB>VALUE`. Arguments: of directories `dir KIND NAME PATH`, of libraries `mpi NAME SCRIPT`, of DMTCP `dmtcp LAUNCHER`.
+/// Shell script that prints lines `KEY<TAB>VALUE`. Its arguments: `dir KIND NAME PATH` for each directory, `mpi NAME SCRIPT` for each library,
+/// `checkpointer WORD LAUNCHER` for each checkpointer.
 const SCRIPT: &str = r#"
 t=$(printf '\t')
 say() { printf '%s\t%s\n' "$1" "$2"; }
@@ -49,26 +51,32 @@ while [ $# -gt 0 ]; do
             "$m" --version 2>&1 | head -n 40 | while read -r l; do say "said $2" "$l"; done
         }
         shift 3 ;;
-    dmtcp)
-        d=$(command -v "$2" 2>/dev/null) && say dmtcp "$d$t$("$d" --version 2>/dev/null | head -n 1)"
-        shift 2 ;;
+    checkpointer)
+        d=$(command -v "$3" 2>/dev/null) && say "checkpointer $2" "$d$t$("$d" --version 2>/dev/null | head -n 1)"
+        shift 3 ;;
     esac
 done
 "#;
 
-/// Asks a node; `starter` is what starts a command there from `host`, if it is another machine.
+/// Returns the prefix of a checkpointer's installation that a site's settings give; `None` if they give none.
+fn prefix_of(site: &Site, kind: CheckpointerKind) -> Option<&str> {
+    let software = ckpt::checkpointer(kind).software()?;
+    (software.prefix)(site)
+}
+
+/// Queries the facts of a node. `starter` is the command by which `host` starts a command on the node; it is empty if `host` is the node.
 pub(super) async fn ask(
     host: &SshHost,
     starter: &[String],
     site: &Site,
     cluster: &Cluster,
-) -> Result<Facts, HostError> {
+) -> Result<DoctorFacts, HostError> {
     let mut args = Vec::new();
     let mut dir = |kind: &str, name: String, path: &str| {
         args.extend(["dir".to_owned(), kind.to_owned(), name, path.to_owned()])
     };
     dir("write", "base".into(), &cluster.base);
-    // relative paths are on the campaign file's machine
+    // relative paths refer to the machine of the campaign file
     for path in site.app_dirs.iter().filter(|p| is_absolute(p)) {
         dir("read", format!("app_dirs {path}"), path);
     }
@@ -82,25 +90,34 @@ pub(super) async fn ask(
             dir("read", format!("mpi {name}"), prefix);
         }
     }
-    if let Some(prefix) = &site.dmtcp.prefix {
-        dir("read", "dmtcp".into(), prefix);
+    for (kind, _) in CheckpointerKind::all_driven() {
+        if let Some(prefix) = prefix_of(site, kind) {
+            dir("read", kind.to_string(), prefix);
+        }
     }
     for (name, library) in &site.mpi {
         args.extend([
             "mpi".to_owned(),
             name.clone(),
-            locate(mpi::launcher(library.family), &library.source),
+            located_in(
+                &site.run_environment(name, None),
+                mpi::launcher(library.family),
+                &library.source,
+            ),
         ]);
     }
-    let launch = match &site.dmtcp.prefix {
-        Some(prefix) => host
-            .expand(prefix)
-            .await?
-            .join("bin/dmtcp_launch")
-            .into_string(),
-        None => "dmtcp_launch".to_owned(),
-    };
-    args.extend(["dmtcp".to_owned(), launch]);
+    for (kind, driven) in CheckpointerKind::all_driven() {
+        let launcher = match prefix_of(site, kind) {
+            Some(prefix) => host
+                .expand(prefix)
+                .await?
+                .join("bin")
+                .join(driven.launcher)
+                .into_string(),
+            None => driven.launcher.to_owned(),
+        };
+        args.extend(["checkpointer".to_owned(), kind.to_string(), launcher]);
+    }
     Ok(read(&script_by(host, starter, SCRIPT, &args, SHORT).await?))
 }
 
@@ -108,7 +125,31 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with(['/', '~']) && !path.contains('$')
 }
 
-/// A shell command that prints the path of a library's launcher.
+/// Returns a shell command that sets up this environment, and then prints the path of a library's launcher.
+fn located_in(
+    environment: &RunEnvironment,
+    family: &dyn mpi::Launcher,
+    source: &MpiSource,
+) -> String {
+    if environment.is_empty() {
+        return locate(family, source);
+    }
+    let source = match source {
+        // the environment already loads the module
+        MpiSource::Module(_) => &MpiSource::Path,
+        other => other,
+    };
+    let script = format!("{}\n{}", set_up(environment), locate(family, source));
+    format!("bash -lc {}", cvc_engine::render::shell_quote(&script))
+}
+
+/// Returns the lines of a bash script that set up an environment, or exit if that fails.
+pub(super) fn set_up(environment: &RunEnvironment) -> String {
+    let commands = environment_commands(environment).join("\n");
+    format!("set -e\n{{\n{commands}\n}} >/dev/null\nset +e")
+}
+
+/// Returns a shell command that prints the path of a library's launcher.
 fn locate(family: &dyn mpi::Launcher, source: &MpiSource) -> String {
     let quote = cvc_engine::render::shell_quote;
     let home = |path: &str| {
@@ -144,8 +185,8 @@ fn locate(family: &dyn mpi::Launcher, source: &MpiSource) -> String {
     }
 }
 
-fn read(text: &str) -> Facts {
-    let mut facts = Facts::default();
+fn read(text: &str) -> DoctorFacts {
+    let mut facts = DoctorFacts::default();
     for (key, value) in text.lines().filter_map(|l| l.split_once('\t')) {
         let value = value.trim_end();
         match key.split_once(' ') {
@@ -180,10 +221,11 @@ fn read(text: &str) -> Facts {
                 }
             }
             _ if key == "node" => facts.node = value.to_owned(),
-            _ if key == "dmtcp" => {
-                facts.dmtcp = value
-                    .split_once('\t')
-                    .map(|(path, version)| (path.to_owned(), version.to_owned()))
+            Some(("checkpointer", word)) => {
+                if let Some((path, version)) = value.split_once('\t') {
+                    let found = (path.to_owned(), version.to_owned());
+                    facts.checkpointers.insert(word.to_owned(), found);
+                }
             }
             _ => {}
         }
@@ -191,8 +233,11 @@ fn read(text: &str) -> Facts {
     facts
 }
 
-/// Groups hosts by their answers; more than one entry is a difference.
-fn by_value(nodes: &[Node], of: impl Fn(&Node) -> String) -> IndexMap<String, Vec<&str>> {
+/// Groups nodes by the value that `of` returns. If there is more than one group, the nodes differ.
+fn by_value(
+    nodes: &[DoctorNode],
+    of: impl Fn(&DoctorNode) -> String,
+) -> IndexMap<String, Vec<&str>> {
     let mut groups: IndexMap<String, Vec<&str>> = IndexMap::new();
     for node in nodes {
         groups.entry(of(node)).or_default().push(node.name());
@@ -211,8 +256,8 @@ fn show(groups: &IndexMap<String, Vec<&str>>) -> String {
     }
 }
 
-/// Paths and versions on all nodes.
-pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
+/// Compares paths and versions on all nodes.
+pub(super) fn compare(nodes: &[DoctorNode], site: &Site) -> Vec<DoctorCheck> {
     let Some(first) = nodes.first() else {
         return Vec::new();
     };
@@ -226,18 +271,18 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
         });
         let doubt = groups.iter().find_map(|(value, _)| doubt(what, value));
         let (state, hint) = match (groups.len(), doubt) {
-            (1, None) => (State::Good, ""),
-            (_, Some(hint)) => (State::Doubtful, hint),
+            (1, None) => (CheckState::Good, ""),
+            (_, Some(hint)) => (CheckState::Doubtful, hint),
             (_, None) => (
-                State::Doubtful,
+                CheckState::Doubtful,
                 "measure on equal nodes, or keep the difference in mind",
             ),
         };
-        checks.push(Check::new(what.clone(), state, show(&groups), hint));
+        checks.push(DoctorCheck::new(what.clone(), state, show(&groups), hint));
     }
     for (library, entry) in &site.mpi {
         let launcher = mpi::launcher(entry.family);
-        let found = |n: &Node| {
+        let found = |n: &DoctorNode| {
             let (path, message) = n.facts.mpi.get(library)?;
             Some(format!(
                 "{} at {path}",
@@ -253,23 +298,27 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
             &skipped,
         ));
     }
-    let found = |n: &Node| {
-        let (path, version) = n.facts.dmtcp.as_ref()?;
-        Some(format!("{version} at {path}"))
-    };
-    let skipped = match site.dmtcp.prefix {
-        Some(_) => {
-            "points with checkpointer = \"dmtcp\" are skipped: nothing is at the prefix that the site gives; correct it, or install DMTCP there (cvc install)"
-        }
-        None => "points with checkpointer = \"dmtcp\" are skipped; install it (cvc install)",
-    };
-    checks.push(compare_software(nodes, "DMTCP".into(), found, skipped));
+    for (kind, driven) in CheckpointerKind::all_driven() {
+        let (word, title) = (kind.word(), driven.title);
+        let found = |n: &DoctorNode| {
+            let (path, version) = n.facts.checkpointers.get(word)?;
+            Some(format!("{version} at {path}"))
+        };
+        let remedy = match prefix_of(site, kind) {
+            Some(_) => format!(
+                ": nothing is at the prefix that the site gives; correct it, or install {title} there (cvc install)"
+            ),
+            None => "; install it (cvc install)".to_owned(),
+        };
+        let skipped = format!("points with checkpointer = \"{word}\" are skipped{remedy}");
+        checks.push(compare_software(nodes, title.into(), found, &skipped));
+    }
     checks
 }
 
-/// Compares one path, and the space there.
-fn compare_path(nodes: &[Node], name: &str) -> Vec<Check> {
-    let fact = |n: &Node| n.facts.paths.get(name).cloned().unwrap_or_default();
+/// Compares one directory between all nodes: its path, its state, and the free space in it.
+fn compare_path(nodes: &[DoctorNode], name: &str) -> Vec<DoctorCheck> {
+    let fact = |n: &DoctorNode| n.facts.paths.get(name).cloned().unwrap_or_default();
     let groups = by_value(nodes, |n| {
         let fact = fact(n);
         if fact.state == "ok" {
@@ -281,13 +330,13 @@ fn compare_path(nodes: &[Node], name: &str) -> Vec<Check> {
     let broken = nodes.iter().any(|n| fact(n).state != "ok");
     let (state, hint) = match (broken, groups.len()) {
         (true, _) => (
-            State::Bad,
-            "make it on all nodes, writable for the user, or give another path",
+            CheckState::Bad,
+            "create it on all nodes, writable for the user, or give another path",
         ),
-        (false, 1) => (State::Good, ""),
-        (false, _) => (State::Bad, "give a path that is the same on all nodes"),
+        (false, 1) => (CheckState::Good, ""),
+        (false, _) => (CheckState::Bad, "give a path that is the same on all nodes"),
     };
-    let mut checks = vec![Check::new(
+    let mut checks = vec![DoctorCheck::new(
         format!("path: {name}"),
         state,
         show(&groups),
@@ -300,13 +349,13 @@ fn compare_path(nodes: &[Node], name: &str) -> Vec<Check> {
         let found = format!("at least {} ({host})", size(least as f64));
         let (state, hint) = if least < MIN_FREE {
             (
-                State::Doubtful,
+                CheckState::Doubtful,
                 "free some space there, or give another path",
             )
         } else {
-            (State::Good, "")
+            (CheckState::Good, "")
         };
-        checks.push(Check::new(
+        checks.push(DoctorCheck::new(
             format!("free space: {name}"),
             state,
             found,
@@ -316,26 +365,26 @@ fn compare_path(nodes: &[Node], name: &str) -> Vec<Check> {
     checks
 }
 
-/// Compares what is installed for all nodes; `skipped` is the hint if none has it.
+/// Compares one kind of software between all nodes. `found` returns the software of a node; `skipped` is the hint if no node has it.
 fn compare_software(
-    nodes: &[Node],
+    nodes: &[DoctorNode],
     what: String,
-    found: impl Fn(&Node) -> Option<String>,
+    found: impl Fn(&DoctorNode) -> Option<String>,
     skipped: &str,
-) -> Check {
+) -> DoctorCheck {
     let groups = by_value(nodes, |n| found(n).unwrap_or_else(|| "missing".into()));
     let (state, hint) = match (nodes.iter().any(|n| found(n).is_some()), groups.len()) {
-        (true, 1) => (State::Good, ""),
+        (true, 1) => (CheckState::Good, ""),
         (true, _) => (
-            State::Bad,
+            CheckState::Bad,
             "install the same version at the same place on all nodes (cvc install)",
         ),
-        (false, _) => (State::Doubtful, skipped),
+        (false, _) => (CheckState::Doubtful, skipped),
     };
-    Check::new(what, state, show(&groups), hint)
+    DoctorCheck::new(what, state, show(&groups), hint)
 }
 
-/// The areas to check between nodes: name, whether shared, path as written.
+/// Returns the storage areas to check between nodes: name, whether it is declared as shared, path as written.
 pub(super) fn areas(site: &Site) -> impl Iterator<Item = (&str, bool, &str)> {
     site.storage.iter().filter_map(|(name, area)| {
         let path = area.path.as_deref().filter(|p| is_absolute(p))?;

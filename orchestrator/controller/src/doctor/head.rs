@@ -1,17 +1,17 @@
-//! The machine on which an agent is to work, beside the controller that may leave: whether its name leads to it alone, and whether it lets
-//! programs live on after a log-out.
+//! Checks the machine on which an agent works while the controller is away: whether its name resolves to a single machine, and whether programs
+//! survive a log-out.
 
 use super::{
-    check::{Check, State},
+    check::{CheckState, DoctorCheck},
     node::{SHORT, script},
 };
 use cvc_engine::host::{Host, HostError};
 use cvc_sites::ssh::SshHost;
 
-/// Number of further connections: a name that leads to several machines rarely leads to the same one three times.
+/// Number of connections after the first one. A name that resolves to several machines rarely leads to the same machine three times.
 const MORE: usize = 2;
 
-/// Lines `KEY<TAB>VALUE`.
+/// Shell script that prints lines `KEY<TAB>VALUE`.
 const SCRIPT: &str = r#"
 say() { printf '%s\t%s\n' "$1" "$2"; }
 say host "$(uname -n)"
@@ -21,27 +21,27 @@ say kills "$(busctl get-property $manager KillUserProcesses 2>/dev/null)"
 say linger "$(loginctl show-user "$(id -un)" --property=Linger 2>/dev/null)"
 "#;
 
-/// What a machine says of itself.
+/// A machine's answer about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Answer {
     host: String,
     boot: String,
-    /// Whether processes of a user are ended when the last session ends.
+    /// Whether the machine ends a user's processes when the user's last session ends.
     kills: bool,
-    /// Whether this user's are not.
+    /// Whether the processes of this user are kept nevertheless (lingering).
     lingers: bool,
 }
 
-/// Asks the head, over several connections.
-pub(super) async fn examine(head: &SshHost) -> Vec<Check> {
+/// Checks the head, over several connections.
+pub(super) async fn examine(head: &SshHost) -> Vec<DoctorCheck> {
     let first = match ask(head).await {
         Ok(answer) => answer,
-        Err(error) => return vec![Check::of(head.name(), "head", &error)],
+        Err(error) => return vec![DoctorCheck::of(head.name(), "head", &error)],
     };
     let mut all = vec![first];
     for _ in 0..MORE {
         let again = SshHost::new(head.target().clone());
-        // one that is not let in a second time is reported by other checks
+        // a failure of a further login is reported by other checks
         all.extend(ask(&again).await.ok());
         again.disconnect().await;
     }
@@ -67,11 +67,11 @@ fn read(text: &str) -> Answer {
     }
 }
 
-fn judge(name: &str, answers: &[Answer]) -> Vec<Check> {
+fn judge(name: &str, answers: &[Answer]) -> Vec<DoctorCheck> {
     let Some(first) = answers.first() else {
         return Vec::new();
     };
-    let on = |check: Check| Check {
+    let on = |check: DoctorCheck| DoctorCheck {
         host: Some(name.to_owned()),
         ..check
     };
@@ -81,12 +81,12 @@ fn judge(name: &str, answers: &[Answer]) -> Vec<Check> {
         hosts.sort_unstable();
         hosts.dedup();
         let found = format!(
-            "the name leads to several machines ({}), and an agent works on one of them",
+            "the name resolves to several machines ({}), and an agent works on one of them",
             hosts.join(", ")
         );
-        checks.push(on(Check::new(
+        checks.push(on(DoctorCheck::new(
             "head",
-            State::Bad,
+            CheckState::Bad,
             found,
             format!(
                 "write the name of one of them, such as `head = \"{}\"`",
@@ -94,15 +94,20 @@ fn judge(name: &str, answers: &[Answer]) -> Vec<Check> {
             ),
         )));
     } else {
-        checks.push(on(Check::good(
+        checks.push(on(DoctorCheck::good(
             "head",
-            format!("the name leads to {} each time", first.host),
+            format!("the name resolves to {} each time", first.host),
         )));
     }
     if first.kills && !first.lingers {
         let found = "this machine ends a user's programs at log-out (KillUserProcesses=yes): runs end with the connection";
-        let hint = "let yours live on: `loginctl enable-linger`, once, there (some sites leave that to the administrator)";
-        checks.push(on(Check::new("log-out", State::Doubtful, found, hint)));
+        let hint = "keep yours alive: run `loginctl enable-linger` there once (at some sites only the administrator can)";
+        checks.push(on(DoctorCheck::new(
+            "log-out",
+            CheckState::Doubtful,
+            found,
+            hint,
+        )));
     }
     checks
 }
@@ -111,7 +116,7 @@ fn judge(name: &str, answers: &[Answer]) -> Vec<Check> {
 mod tests {
     use super::*;
 
-    fn states(answers: &[Answer]) -> Vec<(String, State)> {
+    fn states(answers: &[Answer]) -> Vec<(String, CheckState)> {
         judge("login", answers)
             .into_iter()
             .map(|check| (check.what, check.state))
@@ -127,12 +132,12 @@ mod tests {
         };
         assert_eq!(
             states(&[of("l1", "a"), of("l1", "a")]),
-            [("head".to_owned(), State::Good)]
+            [("head".to_owned(), CheckState::Good)]
         );
-        // also where both have the same name
+        // also if both machines have the same host name
         assert_eq!(
             states(&[of("l1", "a"), of("l1", "b")]),
-            [("head".to_owned(), State::Bad)]
+            [("head".to_owned(), CheckState::Bad)]
         );
         let checks = judge("login", &[of("l2", "a"), of("l1", "b"), of("l2", "a")]);
         assert!(
@@ -154,12 +159,12 @@ mod tests {
         assert_eq!(
             states(&[expected]),
             [
-                ("head".to_owned(), State::Good),
-                ("log-out".to_owned(), State::Doubtful)
+                ("head".to_owned(), CheckState::Good),
+                ("log-out".to_owned(), CheckState::Doubtful)
             ]
         );
         assert_eq!(states(&[read(&text("Linger=yes"))]).len(), 1);
-        // no systemd
+        // a machine without systemd
         assert_eq!(
             states(&[read("host\tl1\nboot\tabc\nkills\t\nlinger\t\n")]).len(),
             1

@@ -1,4 +1,4 @@
-//! Checks one by one what a cluster needs for runs over several of its nodes; each finding has its hint.
+//! Checks one by one what a cluster needs for runs over several of its nodes; each problem has a hint.
 
 mod between;
 mod check;
@@ -11,43 +11,44 @@ mod node;
 mod program;
 mod ring;
 
-pub use check::{Check, State};
+pub use check::{CheckState, DoctorCheck};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_cloud::provider::Clouds;
 use cvc_core::campaign::{Cluster, Site, SiteKind};
-use cvc_engine::host::Host;
-use cvc_sites::ssh::{Notice, SshHost, Target};
-use node::Node;
+use cvc_engine::host::{Host, HostError, LocalHost};
+use cvc_sites::slurm::{Client, NO_ANSWER, NOT_INSTALLED, SlurmError};
+use cvc_sites::ssh::{HostNotice, SshHost, SshTarget};
+use node::DoctorNode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// What of this machine sites are checked with.
+/// Facts about this machine that the checks of sites need.
 #[derive(Clone)]
 pub struct Here {
-    /// The directory of the campaign file: ssh files are below it if they are relative.
+    /// Directory of the campaign file; relative paths of ssh files refer to it.
     pub base: Utf8PathBuf,
-    /// The program that is put on nodes.
+    /// The program that cvc copies to nodes.
     pub node_program: Utf8PathBuf,
     /// The clouds; `None` in a cvc that was built without any.
     pub clouds: Option<Arc<dyn Clouds>>,
 }
 
-/// Machines that answer.
+/// Machines to which a connection was made.
 struct Machines {
-    /// With their names among the nodes.
+    /// The nodes of the site, each with the name by which other nodes reach it.
     nodes: Vec<(SshHost, String)>,
-    /// The head, if it is not one of the nodes.
+    /// The head; `None` if it is one of the nodes or was not reached.
     head: Option<SshHost>,
 }
 
-/// Reaches all machines of a site at the same time.
+/// Connects to all machines of a site at the same time. Appends the checks of the connections to `checks`.
 async fn reach_all(
     name: &str,
     cluster: &Cluster,
     base: &Utf8Path,
-    checks: &mut Vec<Check>,
+    checks: &mut Vec<DoctorCheck>,
 ) -> Machines {
     let heads = cluster
         .head
@@ -62,7 +63,10 @@ async fn reach_all(
         .chain(heads.map(|h| (h, false)));
     let reaching: Vec<_> = is_node
         .map(|(entry, is_node)| {
-            let (target, entry) = (Target::new(name, &entry.below(base), &ssh), entry.clone());
+            let (target, entry) = (
+                SshTarget::new(name, &entry.below(base), &ssh),
+                entry.clone(),
+            );
             (
                 is_node,
                 entry,
@@ -80,9 +84,9 @@ async fn reach_all(
                     None => {}
                 }
             }
-            Err(panic) => checks.push(Check::new(
+            Err(panic) => checks.push(DoctorCheck::new(
                 "connection",
-                State::Bad,
+                CheckState::Bad,
                 format!("{}: {panic}", entry.name),
                 "",
             )),
@@ -91,32 +95,56 @@ async fn reach_all(
     Machines { nodes, head }
 }
 
-/// Checks a site of several machines; `tell` is called with what is being checked.
+/// Checks a site of several machines; `report` receives the name of each check before it begins.
 pub async fn examine(
     name: &str,
     site: &Site,
     here: &Here,
-    tell: &mut dyn FnMut(String),
-) -> Vec<Check> {
+    report: &mut dyn FnMut(String),
+) -> Vec<DoctorCheck> {
     if let Some(ec2) = &site.ec2 {
-        return cloud::examine(ec2, &here.node_program, here.clouds.as_ref(), tell).await;
+        return cloud::examine(ec2, &here.node_program, here.clouds.as_ref(), report).await;
     }
     let Some(cluster) = &site.cluster else {
         return Vec::new();
     };
     let base = here.base.as_path();
     let mut checks = vec![program::examine(&here.node_program, [])];
-    tell("connecting".into());
+    report("connecting".into());
     let Machines { nodes, head } = reach_all(name, cluster, base, &mut checks).await;
     if site.kind == SiteKind::Slurm {
+        let asked: Arc<dyn Host> = match &head {
+            Some(login) => Arc::new(login.clone()),
+            // the unreachable login node has been reported already
+            None if cluster.head.is_some() => return checks,
+            None => Arc::new(LocalHost),
+        };
+        report("the controller of Slurm".into());
+        let answers = slurm_answers(&asked).await;
+        let is_up = answers.state == CheckState::Good;
+        checks.push(answers);
         match &head {
+            _ if !is_up => {
+                let found = "not queried: jobs cannot be submitted";
+                checks.push(DoctorCheck::new(
+                    "compute node",
+                    CheckState::Skipped,
+                    found,
+                    "",
+                ));
+            }
             Some(login) => {
-                tell("a compute node, by srun".into());
+                report("a compute node, by srun".into());
                 checks.extend(compute::examine(login, site, cluster).await);
             }
             None => {
                 let found = "without a login node that is reached by ssh, nodes are checked when runs begin";
-                checks.push(Check::new("compute node", State::Skipped, found, ""));
+                checks.push(DoctorCheck::new(
+                    "compute node",
+                    CheckState::Skipped,
+                    found,
+                    "",
+                ));
             }
         }
         return checks;
@@ -131,51 +159,70 @@ pub async fn examine(
         .chain(nodes.iter().map(|(host, _)| host))
         .find(|host| Some(host.name()) == head_name)
     {
-        tell(format!("the head, {}", machine.name()));
+        report(format!("the head, {}", machine.name()));
         checks.extend(head::examine(machine).await);
     }
     let mut ready = Vec::new();
     for (host, among) in nodes {
-        tell(format!("asking {}", host.name()));
+        report(format!("asking {}", host.name()));
         match facts::ask(&host, &[], site, cluster).await {
-            Ok(facts) => ready.push(Node {
+            Ok(facts) => ready.push(DoctorNode {
                 host,
                 among,
                 behind: None,
                 facts,
             }),
-            Err(error) => checks.push(Check::of(host.name(), "facts", &error)),
+            Err(error) => checks.push(DoctorCheck::of(host.name(), "facts", &error)),
         }
     }
     if ready.is_empty() {
         return checks;
     }
-    tell("clocks".into());
+    report("clocks".into());
     checks.extend(clock::skew(&ready).await);
     checks.extend(facts::compare(&ready, site));
-    tell("ssh between nodes".into());
-    // MPI is launched on the head, which may not be a node of mappings
+    report("ssh between nodes".into());
+    // MPI is launched on the head, even if no mapping uses it
     let starts = head
         .as_ref()
         .map_or_else(|| ready[0].host.clone(), Clone::clone);
     checks.extend(between::ssh(&starts, &ready).await);
-    tell("storage".into());
+    report("storage".into());
     checks.extend(between::storage(&ready, site).await);
-    checks.extend(rings(&starts, &ready, site, cluster, tell).await);
+    checks.extend(rings(&starts, &ready, site, cluster, report).await);
     checks
+}
+
+/// Checks that the controller of Slurm answers, on the machine that runs Slurm's commands.
+async fn slurm_answers(host: &Arc<dyn Host>) -> DoctorCheck {
+    let what = "Slurm's controller";
+    let check = match Client::new(host.clone()).ping().await {
+        Ok(()) => DoctorCheck::good(what, "answers squeue"),
+        Err(SlurmError::Tool { message, hint, .. }) => {
+            DoctorCheck::new(what, CheckState::Bad, message, hint)
+        }
+        Err(SlurmError::Host(error @ HostError::Start { .. })) => {
+            DoctorCheck::new(what, CheckState::Bad, error.to_string(), NOT_INSTALLED)
+        }
+        Err(error) => DoctorCheck::new(what, CheckState::Bad, error.to_string(), NO_ANSWER),
+    };
+    DoctorCheck {
+        host: Some(host.name().to_owned()),
+        ..check
+    }
 }
 
 async fn rings(
     head: &SshHost,
-    nodes: &[Node],
+    nodes: &[DoctorNode],
     site: &Site,
     cluster: &Cluster,
-    tell: &mut dyn FnMut(String),
-) -> Vec<Check> {
+    report: &mut dyn FnMut(String),
+) -> Vec<DoctorCheck> {
     let [first, second, ..] = nodes else {
-        return vec![Check::new(
+        return vec![DoctorCheck::new(
             "MPI between nodes",
-            State::Skipped,
+            CheckState::Skipped,
             "only one node can be reached, and the check needs two",
             "",
         )];
@@ -185,21 +232,27 @@ async fn rings(
             "MPI is launched on {}, which is not a node of the site; only runs will show whether that works",
             head.name()
         );
-        return vec![Check::new("MPI between nodes", State::Skipped, found, "")];
+        return vec![DoctorCheck::new(
+            "MPI between nodes",
+            CheckState::Skipped,
+            found,
+            "",
+        )];
     }
     let mut checks = Vec::new();
     for (library, entry) in &site.mpi {
-        // a library that is on no node is reported among the versions
+        // a library that is on no node is reported with the versions
         if let (Some(found), Some(_)) =
             (first.facts.mpi.get(library), second.facts.mpi.get(library))
         {
-            tell(format!("MPI between nodes: {library}"));
+            report(format!("MPI between nodes: {library}"));
             checks.push(
                 ring::round(&ring::Ring {
                     first,
                     second,
                     library,
                     entry,
+                    environment: site.run_environment(library, None),
                     found,
                     cluster,
                 })
@@ -210,35 +263,38 @@ async fn rings(
     checks
 }
 
-/// Connects to a machine, and reports its host key.
-async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
+/// Connects to a machine and checks its host key. Returns the machine if it was reached.
+async fn reach(target: SshTarget) -> (Vec<DoctorCheck>, Option<SshHost>) {
     let pinned = target.pinned.clone();
-    let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+    let notices: Arc<Mutex<Vec<HostNotice>>> = Arc::default();
     let to = Arc::clone(&notices);
     let host = SshHost::with_listener(target, Arc::new(move |n| to.lock().push(n)));
     if let Err(error) = host.connect().await {
-        return (vec![Check::of(host.name(), "connection", &error)], None);
+        return (
+            vec![DoctorCheck::of(host.name(), "connection", &error)],
+            None,
+        );
     }
     let notices = notices.lock().clone();
     let on = Some(host.name().to_owned());
-    let mut checks = vec![Check {
+    let mut checks = vec![DoctorCheck {
         host: on.clone(),
-        ..Check::good("connection", "reached by ssh")
+        ..DoctorCheck::good("connection", "reached by ssh")
     }];
     let new: Vec<String> = notices.iter().map(ToString::to_string).collect();
     let believed = notices.iter().any(|n| {
         matches!(
             n,
-            Notice::Pinned {
+            HostNotice::Pinned {
                 vouched_by: None,
                 ..
             }
         )
     });
     let state = if believed {
-        State::Doubtful
+        CheckState::Doubtful
     } else {
-        State::Good
+        CheckState::Good
     };
     let hint = if believed {
         "compare the fingerprint with the one from its administrator; remove a wrong one with ssh-keygen -R"
@@ -250,9 +306,9 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     } else {
         new.join("; ")
     };
-    checks.push(Check {
+    checks.push(DoctorCheck {
         host: on,
-        ..Check::new("host key", state, found, hint)
+        ..DoctorCheck::new("host key", state, found, hint)
     });
     (checks, Some(host))
 }

@@ -1,45 +1,45 @@
-//! A node that answers, its facts, and how a script runs there.
+//! Nodes that answer, their facts, and functions that run scripts on them.
 
 use cvc_engine::host::{Host, HostError};
 use cvc_sites::ssh::SshHost;
 use indexmap::IndexMap;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Time limit of one question to a node.
+/// Time limit of one query of a node.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
-/// A node that answers.
-pub(super) struct Node {
+/// A node that was reached.
+pub(super) struct DoctorNode {
     pub(super) host: SshHost,
-    /// Its name among the other nodes.
+    /// Name by which the other nodes of the site reach the node.
     pub(super) among: String,
-    /// Its own name, where it is reached over another machine.
+    /// Host name of the node; `None` if cvc connects to the node directly.
     pub(super) behind: Option<String>,
-    pub(super) facts: Facts,
+    pub(super) facts: DoctorFacts,
 }
 
-impl Node {
+impl DoctorNode {
     pub(super) fn name(&self) -> &str {
         self.behind.as_deref().unwrap_or(self.host.name())
     }
 }
 
-/// Facts that a node reports.
+/// Facts that a node reports about itself.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
-    /// The name that it gives itself.
+pub(super) struct DoctorFacts {
+    /// The node's own host name.
     pub(super) node: String,
-    /// Kernel, libc, processor, cores, memory, settings: what should be the same on all nodes.
+    /// Kernel, libc, processor, cores, memory, settings: facts that should be the same on all nodes.
     pub(super) same: IndexMap<String, String>,
-    /// Directories by purpose, with their problems.
+    /// Directories by purpose, each with its state.
     pub(super) paths: IndexMap<String, PathFact>,
     /// Installed MPI libraries: the launcher and its version output.
     pub(super) mpi: IndexMap<String, (String, String)>,
-    /// DMTCP's launcher and version.
-    pub(super) dmtcp: Option<(String, String)>,
+    /// Launcher and version of installed checkpointers, by the checkpointer's name in campaign files.
+    pub(super) checkpointers: IndexMap<String, (String, String)>,
 }
 
-/// A directory.
+/// A directory on a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathFact {
     pub(super) path: String,
@@ -48,7 +48,7 @@ pub(super) struct PathFact {
     pub(super) free_bytes: Option<u64>,
 }
 
-/// Runs a script of cvc's own with arguments.
+/// Runs one of cvc's scripts on a host, with arguments, and returns its output.
 pub(super) async fn script(
     host: &SshHost,
     script: &str,
@@ -58,7 +58,7 @@ pub(super) async fn script(
     script_by(host, &[], script, args, limit).await
 }
 
-/// Like [`script`], where a command starts the shell, as `srun` does on another machine.
+/// Like [`script`], but a command starts the shell, for example `srun` on another machine.
 pub(super) async fn script_by(
     host: &SshHost,
     starter: &[String],

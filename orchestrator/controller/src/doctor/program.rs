@@ -1,13 +1,13 @@
-//! What a site of several machines needs of this machine before anything else: the program that is put on its nodes.
+//! Checks that this machine has the program that cvc copies to the nodes of a site.
 
-use super::check::{Check, State};
+use super::check::{CheckState, DoctorCheck};
 use camino::Utf8Path;
 use std::{fs::File, io::Read};
 
-/// Length of the part of an ELF header that names the machine.
+/// Length of the part of an ELF header up to the field that names the machine, bytes.
 const HEADER: usize = 20;
 
-/// The architecture that an ELF program is for, as clouds write it.
+/// Returns the architecture of an ELF program, in the words of clouds; `None` if the file is not ELF, or the architecture is unknown.
 fn architecture(header: &[u8]) -> Option<&'static str> {
     let machine = header
         .strip_prefix(b"\x7fELF")
@@ -19,30 +19,31 @@ fn architecture(header: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Checks that `cvc-node` is there, and for the architectures that nodes are known to have, each with what has it.
+/// Checks that `cvc-node` exists, and that it runs on the nodes' architecture. `needed` has pairs of a node and its architecture, for nodes whose
+/// architecture is known.
 pub(super) fn examine<'a>(
     program: &Utf8Path,
     needed: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Check {
+) -> DoctorCheck {
     let what = "cvc-node";
     let mut header = [0; HEADER];
     let read = File::open(program).and_then(|mut file| file.read_exact(&mut header));
     if let Err(error) = read {
-        let beside = program.parent().unwrap_or(program);
-        return Check::new(
+        let directory = program.parent().unwrap_or(program);
+        return DoctorCheck::new(
             what,
-            State::Bad,
+            CheckState::Bad,
             format!("{program}, which cvc puts on the nodes, cannot be read: {error}"),
             format!(
-                "build it with `cargo xtask node --release` in the clone of cvc's repository, and copy it to {beside} or name it in CVC_NODE_PROGRAM"
+                "build it with `cargo xtask node --release` in the clone of cvc's repository, and copy it to {directory} or name it in CVC_NODE_PROGRAM"
             ),
         );
     }
     let Some(found) = architecture(&header) else {
-        return Check::new(
+        return DoctorCheck::new(
             what,
-            State::Bad,
-            format!("{program} is no program for Linux on x86_64 or arm64"),
+            CheckState::Bad,
+            format!("{program} is not a program for Linux on x86_64 or arm64"),
             "build it with `cargo xtask node --release`, or name another one in CVC_NODE_PROGRAM",
         );
     };
@@ -52,15 +53,12 @@ pub(super) fn examine<'a>(
         .map(|(of, _)| of)
         .collect();
     if other.is_empty() {
-        return Check::good(what, format!("{program}, for {found}"));
+        return DoctorCheck::good(what, format!("{program}, for {found}"));
     }
-    Check::new(
+    DoctorCheck::new(
         what,
-        State::Bad,
-        format!(
-            "{program} is for {found}, which {} is not",
-            other.join(", ")
-        ),
+        CheckState::Bad,
+        format!("{program} is for {found}, but not for {}", other.join(", ")),
         "build cvc-node on a machine of the nodes' architecture, and name it in CVC_NODE_PROGRAM",
     )
 }
@@ -88,19 +86,19 @@ mod tests {
             (check.state, check.found)
         };
         let (state, found) = of(&path, &[("c7i.large", "x86_64")]);
-        assert_eq!(state, State::Good);
+        assert_eq!(state, CheckState::Good);
         assert!(found.ends_with("for x86_64"), "{found}");
         let (state, found) = of(&path, &[("c7i.large", "x86_64"), ("c7g.large", "arm64")]);
-        assert_eq!(state, State::Bad);
-        assert!(found.contains("which c7g.large is not"), "{found}");
+        assert_eq!(state, CheckState::Bad);
+        assert!(found.contains("but not for c7g.large"), "{found}");
         assert_eq!(
             of(&file(&dir, 0xb7), &[("c7g.large", "arm64")]).0,
-            State::Good
+            CheckState::Good
         );
         fs::write(&path, "#!/bin/sh\nexit 0 # a script\n").expect("written");
-        assert_eq!(of(&path, &[]).0, State::Bad);
+        assert_eq!(of(&path, &[]).0, CheckState::Bad);
         let (state, found) = of(Utf8Path::new("/nonexistent/cvc-node"), &[]);
-        assert_eq!(state, State::Bad);
+        assert_eq!(state, CheckState::Bad);
         assert!(found.contains("cannot be read"), "{found}");
     }
 }

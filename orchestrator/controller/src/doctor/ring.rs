@@ -1,11 +1,12 @@
-//! Runs a small MPI program over two nodes, started as runs are: only a message that went round proves that MPI works.
+//! Checks that MPI works: runs a small program over two nodes, in which a message is passed around. The program is launched in the same way as runs.
 
 use super::{
-    check::{Check, State},
-    node::{Node, SHORT, script},
+    check::{CheckState, DoctorCheck},
+    facts::set_up,
+    node::{DoctorNode, SHORT, script},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::campaign::{Cluster, MpiIo, MpiLibrary, MpiSource};
+use cvc_core::campaign::{Cluster, MpiIo, MpiLibrary, MpiSource, RunEnvironment};
 use cvc_core::mapping::Mapping;
 use cvc_engine::{
     host::{Host, HostError, Output},
@@ -16,24 +17,26 @@ use cvc_engine::{
 use std::{collections::BTreeMap, time::Duration};
 
 const SOURCE: &str = include_str!("ring.c");
-/// Rounds that the program makes with two ranks add this to its token.
+/// Value that the program's token has gained after all rounds with two ranks.
 const TOKEN: &str = "200";
 const COMPILE: Duration = Duration::from_secs(60);
 /// Time limit of the job, after which it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Two nodes and a library.
+/// Two nodes and an MPI library to test.
 pub(super) struct Ring<'a> {
-    pub(super) first: &'a Node,
-    pub(super) second: &'a Node,
+    pub(super) first: &'a DoctorNode,
+    pub(super) second: &'a DoctorNode,
     pub(super) library: &'a str,
     pub(super) entry: &'a MpiLibrary,
-    /// Its launcher on the first node, and the launcher's version output.
+    /// Environment that is set up before the launcher is called.
+    pub(super) environment: RunEnvironment,
+    /// The library's launcher on the first node, and the launcher's version output.
     pub(super) found: &'a (String, String),
     pub(super) cluster: &'a Cluster,
 }
 
-/// Script that ends all processes with a mark; $1 is the mark, $2 the directory.
+/// Script that ends all processes whose environment contains a mark, and removes a directory. `$1` is the mark, `$2` the directory.
 const CLEAR: &str = r#"
 for e in /proc/[0-9]*/environ; do
     tr '\0' '\n' <"$e" 2>/dev/null | grep -qx "CVC_RUN=$1" || continue
@@ -42,18 +45,18 @@ for e in /proc/[0-9]*/environ; do
 done
 rm -rf "$2""#;
 
-/// Compiles the program, copies it to both nodes and runs it; cleans up in any case.
-pub(super) async fn round(ring: &Ring<'_>) -> Check {
+/// Compiles the program, copies it to both nodes and runs it. Removes the program and its processes afterwards, even after a failure.
+pub(super) async fn round(ring: &Ring<'_>) -> DoctorCheck {
     let mark = format!("doctor-{}-{}", std::process::id(), ring.library);
     let dir = match ring.first.host.expand(&ring.cluster.base).await {
         Ok(base) => base.join(&mark),
-        Err(error) => return Check::of(ring.first.name(), &what(ring), &error),
+        Err(error) => return DoctorCheck::of(ring.first.name(), &what(ring), &error),
     };
     let check = go(ring, &dir, &mark)
         .await
-        .unwrap_or_else(|error| Check::of(ring.first.name(), &what(ring), &error));
+        .unwrap_or_else(|error| DoctorCheck::of(ring.first.name(), &what(ring), &error));
     for node in [ring.first, ring.second] {
-        // a node that is lost by now has been reported
+        // the loss of a node has been reported by now
         let _ = script(&node.host, CLEAR, &[mark.clone(), dir.to_string()], SHORT).await;
     }
     check
@@ -63,28 +66,34 @@ fn what(ring: &Ring<'_>) -> String {
     format!("MPI between nodes: {}", ring.library)
 }
 
-/// The start of a command line that loads the library's module.
+/// Returns the command line in `argv`, preceded by the set-up of the environment and the library's module, if there are any.
 fn with_module(ring: &Ring<'_>, argv: Vec<String>) -> Vec<String> {
+    let inside = |load: String| -> Vec<String> {
+        ["bash", "-lc", &load, "cvc-doctor"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(argv.iter().cloned())
+            .collect()
+    };
+    if !ring.environment.is_empty() {
+        return inside(format!("{}\nexec \"$@\"", set_up(&ring.environment)));
+    }
     match &ring.entry.source {
         MpiSource::Module(module) => {
             let load = format!(
                 "module load {} >/dev/null && exec \"$@\"",
                 render::shell_quote(module)
             );
-            ["bash", "-lc", &load, "cvc-doctor"]
-                .into_iter()
-                .map(str::to_owned)
-                .chain(argv)
-                .collect()
+            inside(load)
         }
         MpiSource::Path | MpiSource::Prefix(_) | MpiSource::Mpiexec(_) => argv,
     }
 }
 
-/// The program of the job, or why it cannot be tried.
+/// The compiled program, or the check that says why it cannot be compiled.
 enum Compiled {
     Program(Utf8PathBuf),
-    Impossible(Check),
+    Impossible(DoctorCheck),
 }
 
 /// Compiles the program on the first node.
@@ -125,18 +134,18 @@ async fn compile(
                 first.name(),
                 last(&out.stderr)
             );
-            Ok(Compiled::Impossible(Check::new(
+            Ok(Compiled::Impossible(DoctorCheck::new(
                 what(ring),
-                State::Doubtful,
+                CheckState::Doubtful,
                 found,
                 "see the compiler's message",
             )))
         }
         Err(HostError::NoProgram { .. }) => {
             let found = format!("cannot be tried: {} has no {mpicc}", first.name());
-            Ok(Compiled::Impossible(Check::new(
+            Ok(Compiled::Impossible(DoctorCheck::new(
                 what(ring),
-                State::Skipped,
+                CheckState::Skipped,
                 found,
                 "install the library's development package there (cvc install)",
             )))
@@ -145,7 +154,7 @@ async fn compile(
     }
 }
 
-async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostError> {
+async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<DoctorCheck, HostError> {
     let (first, second) = (&ring.first.host, &ring.second.host);
     let env: BTreeMap<String, String> = ring
         .entry
@@ -190,7 +199,7 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     let mut env = launch.env;
     env.insert("CVC_RUN".into(), mark.to_owned());
     env.insert("TMPDIR".into(), request.tmp_dir.to_string());
-    // who the user is there is not known here
+    // the name of the user on the node is not known on this machine
     env.extend(
         install
             .family
@@ -198,7 +207,7 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
     );
-    // launchers pass their input on to each node's ssh, which would wait forever for an input that never ends
+    // launchers pass standard input on to each node's ssh, which would wait forever for an input that does not end
     let quiet = [
         "sh",
         "-c",
@@ -215,16 +224,18 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     Ok(judge(ring, ran, written.as_deref()))
 }
 
-/// Classifies the result: a job that went round but does not end is a different problem from one that never began.
-fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>) -> Check {
+/// Returns the check for the result of the job. A job in which the message went around but which does not end is a different problem from a job that
+/// never began.
+fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>) -> DoctorCheck {
     let lines: Vec<&str> = written.unwrap_or_default().lines().collect();
     let went_round = matches!(lines.as_slice(), [TOKEN, one, other] if one != other);
     let family = mpi::launcher(ring.entry.family);
     let quirk = family.hang_hint();
     let interface = "make sure that the nodes reach each other on all ports, and give the `interface` between them";
-    let bad = |found: String, hint: &str| Check::new(what(ring), State::Bad, found, hint);
+    let bad =
+        |found: String, hint: &str| DoctorCheck::new(what(ring), CheckState::Bad, found, hint);
     match (ran, went_round) {
-        (Ok(Output { code: Some(0), .. }), true) => Check::good(
+        (Ok(Output { code: Some(0), .. }), true) => DoctorCheck::good(
             what(ring),
             format!("two ranks on {} and {}", lines[1], lines[2]),
         ),
@@ -234,8 +245,8 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
         ),
         (Err(HostError::Timeout { limit_s, .. }), false) if family.silence_is_inconclusive() => {
             let found = format!("uncertain: no message came round within {limit_s} s");
-            let hint = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
-            Check::new(what(ring), State::Doubtful, found, hint)
+            let hint = "try a run on two nodes, which has a separate environment; if that fails too, give the `interface` between the nodes";
+            DoctorCheck::new(what(ring), CheckState::Doubtful, found, hint)
         }
         (Err(HostError::Timeout { limit_s, .. }), false) => bad(
             format!("no message came round within {limit_s} s"),
@@ -265,7 +276,7 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
             ),
             interface,
         ),
-        (Err(error), _) => Check::of(ring.first.name(), &what(ring), &error),
+        (Err(error), _) => DoctorCheck::of(ring.first.name(), &what(ring), &error),
     }
 }
 
@@ -274,7 +285,7 @@ fn code(out: &Output) -> String {
         .map_or_else(|| "of a signal".to_owned(), |c| c.to_string())
 }
 
-/// The last lines, for people.
+/// Returns the last lines of a text, for display.
 fn last(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
@@ -300,8 +311,10 @@ fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
         mapping: two(),
         hosts: vec![ring.first.among.clone(), ring.second.among.clone()],
         cores_per_node: cores,
+        hardware_threads: false,
         aggregators: None,
         cb_buffer: None,
+        io: vec![],
         collective_io: false,
         run_dir: dir.to_owned(),
         tmp_dir: dir.join("tmp"),
@@ -317,7 +330,7 @@ fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
     }
 }
 
-/// One rank on each of two nodes.
+/// Returns a mapping of one rank on each of two nodes.
 fn two() -> Mapping {
     "2Nx1P".parse().unwrap_or_else(|_| Mapping::one_node(2))
 }

@@ -1,25 +1,26 @@
-//! The attempts of a walk: which begin, and what follows from their ends.
+//! Attempts of a session: starts them, and handles the consequences of their ends.
 
 use super::{
-    Attempts, CampaignRunner,
+    Attempts, CampaignRunner, StepEffect,
     record::{Abandoned, CampaignRecord},
     resources::Resources,
-    retries::Loss,
+    retries::NodeLoss,
 };
-use crate::observe::Progress;
+use crate::observe::SessionProgress;
 use cvc_core::ids::{NodeName, RunId};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::panics::panic_if_asked;
 use cvc_core::plan::PlannedRun;
 use cvc_core::point::Point;
-use cvc_core::store::{OutcomeFile, StoreError};
+use cvc_core::store::{KeptCheckpoint, OutcomeFile, StoreError, read_outcome};
 use cvc_engine::attempt::{AttemptReporter, AttemptResult, Task, conclude_failed};
 use cvc_journal::{Event, RunState};
 use cvc_sites::error::{CampaignError, OverBudget};
 use tracing::Instrument;
 
 impl CampaignRunner<'_> {
-    /// The run that tells more than the next one where the first runs of a site failed, if it may start now.
+    /// Returns the number of the most informative next run if the first runs of the site failed; `None` if there is none, or if that run may not
+    /// start now.
     pub(super) fn preferred(&self, next: usize) -> Option<usize> {
         if self.resources.record.scheduler.is_adopted(next) {
             return None;
@@ -44,7 +45,7 @@ impl CampaignRunner<'_> {
         may_start.then_some(number)
     }
 
-    /// Starts all runs that may start now; points that the budget does not pay for are given up.
+    /// Starts all runs that may start now; gives up points that the budget does not cover.
     pub(super) fn start_all(&mut self, attempts: &mut Attempts) -> Result<(), CampaignError> {
         while let Some(number) = self
             .resources
@@ -100,14 +101,24 @@ impl CampaignRunner<'_> {
             let what = format!("run {} names a point that is not in the plan", planned.id);
             return Err(StoreError::damaged(record.dir.plan(), 0, what).into());
         };
-        let nodes = record.scheduler.nodes_for(planned, sites);
+        let kept = record.kept_checkpoint(&planned.id);
+        let nodes = record
+            .scheduler
+            .nodes_for(planned, sites)
+            .map(|nodes| match &kept {
+                Some(_) => record
+                    .scheduler
+                    .nodes_as_before(record.state(), planned, nodes, sites),
+                None => nodes,
+            });
         let executor = sites.executor(&point.site).cloned();
         let (Some(executor), Some(nodes)) = (executor, nodes) else {
             let what = format!("site {} is not open", point.site);
             return Err(CampaignError::internal(what));
         };
         let is_elsewhere = executor.local_context().is_none();
-        let task = record.intend(planned, number, point, nodes, is_elsewhere)?;
+        let mut task = record.intend(planned, number, point, nodes, is_elsewhere)?;
+        task.resume = kept;
         self.limit.begin(&task.planned.id);
         record.scheduler.begin(task.clone());
         let view = self.resources.budget_view();
@@ -134,19 +145,22 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Handles the end of an attempt. Returns whether the user cut it off.
+    /// Handles the end of an attempt.
     pub(super) fn ended(
         &mut self,
         run: &RunId,
         attempted: AttemptResult,
-    ) -> Result<bool, CampaignError> {
+    ) -> Result<StepEffect, CampaignError> {
         let Some(task) = self.resources.record.scheduler.end(run) else {
-            return Ok(false);
+            return Ok(StepEffect::Continues);
         };
         self.limit.finish(run, &task.planned.point);
         let (run, attempt) = (run.clone(), task.attempt);
         let (cause, detail) = match attempted {
-            AttemptResult::Ended(file) => return self.ended_with(&task, file).map(|()| false),
+            AttemptResult::Ended(file) => {
+                self.ended_with(&task, file)?;
+                return Ok(StepEffect::Continues);
+            }
             AttemptResult::Failed { cause, detail } => (cause, detail),
             AttemptResult::Interrupted => match self.ended_by_budget() {
                 Some(failure) => failure,
@@ -154,7 +168,7 @@ impl CampaignRunner<'_> {
                     self.resources
                         .record
                         .abandon(&run, attempt, Abandoned::CutOff)?;
-                    return Ok(true);
+                    return Ok(StepEffect::CutOff);
                 }
             },
             AttemptResult::Lost { reason, time_limit } => {
@@ -165,17 +179,17 @@ impl CampaignRunner<'_> {
                     .retries
                     .judge_loss(self.resources.record.state(), &run)
                 {
-                    Loss::Again => {
+                    NodeLoss::Again => {
                         self.resources
                             .record
                             .abandon(&run, attempt, Abandoned::Lost)?;
                         self.resources
                             .record
                             .observer
-                            .on(&Progress::RunLost { run, reason });
-                        return Ok(false);
+                            .on(&SessionProgress::RunLost { run, reason });
+                        return Ok(StepEffect::Continues);
                     }
-                    Loss::TooOften(losses) => {
+                    NodeLoss::TooOften(losses) => {
                         let cause = if time_limit {
                             Cause::Timeout
                         } else {
@@ -190,7 +204,8 @@ impl CampaignRunner<'_> {
             }
         };
         let file = conclude_failed(&self.resources.record.dir, &run, attempt, cause, detail)?;
-        self.ended_with(&task, file).map(|()| false)
+        self.ended_with(&task, file)?;
+        Ok(StepEffect::Continues)
     }
 
     pub(super) fn ended_with(
@@ -200,9 +215,16 @@ impl CampaignRunner<'_> {
     ) -> Result<(), CampaignError> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
-        let not_again = self
-            .fail_fast
-            .judge_retry(&run, &task.planned.point, &outcome, wall_s)
+        let scheduler = &self.resources.record.scheduler;
+        let expected = scheduler
+            .expected_failure(&task.planned.point)
+            .filter(|_| outcome.is_failure_of_program());
+        let not_again = expected
+            .map(|reason| format!("it was expected to fail: {reason}"))
+            .or_else(|| {
+                self.fail_fast
+                    .judge_retry(&run, &task.planned.point, &outcome, wall_s)
+            })
             .filter(|_| {
                 !self.resources.record.scheduler.retries.is_last(
                     self.resources.record.state(),
@@ -210,12 +232,22 @@ impl CampaignRunner<'_> {
                     attempt,
                 )
             });
+        if let Some(kept) = &file.kept {
+            self.resources
+                .record
+                .journal
+                .write_unsynced(Event::CheckpointKept {
+                    run: run.clone(),
+                    attempt,
+                    bytes: kept.bytes,
+                })?;
+        }
         let mut finished = Event::finished(run.clone(), file);
         if let Event::RunFinished { not_again: why, .. } = &mut finished {
             why.clone_from(&not_again);
         }
         match self.resources.sites.executor(&task.point.site) {
-            // its sealed directory tells the same: it may go to disk with the beginning of the next run
+            // the sealed directory is sufficient evidence: the event may be synced together with the beginning of the next run
             Some(here) if here.local_context().is_some() => {
                 self.resources.record.journal.write_unsynced(finished)?
             }
@@ -231,16 +263,24 @@ impl CampaignRunner<'_> {
                 &run,
                 attempt,
             );
-        self.fail_fast
-            .note(&task.planned.point, &task.point, &outcome);
-        self.resources.record.observer.on(&Progress::RunFinished {
-            output: self.resources.record.output_of(&run, attempt, &outcome),
-            run: run.clone(),
-            outcome: outcome.clone(),
-            wall_s,
-            retry,
-            not_again,
-        });
+        if expected.is_none() {
+            self.fail_fast
+                .note(&task.planned.point, &task.point, &outcome);
+        }
+        self.resources
+            .record
+            .observer
+            .on(&SessionProgress::RunFinished {
+                output: self.resources.record.output_of(&run, attempt, &outcome),
+                run: run.clone(),
+                outcome: outcome.clone(),
+                wall_s,
+                retry,
+                not_again,
+            });
+        if expected.is_some() {
+            return Ok(());
+        }
         if !retry {
             self.resources.record.set_aside(&task.planned.point)?;
             self.resources.record.decide(&task.planned.point)?;
@@ -249,7 +289,7 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Leaves the other runs of a site for later sessions, if its first ones failed in the same way and none has succeeded.
+    /// Leaves the other runs of a site for later sessions, if its first runs failed in the same way and none has succeeded.
     pub(super) fn stop_if_alike(&mut self, task: &Task, outcome: &Outcome) {
         let Outcome::Failed { cause, detail } = outcome else {
             return;
@@ -271,19 +311,23 @@ impl CampaignRunner<'_> {
             .collect();
         self.resources.record.leave_out(&waiting);
         let run = task.planned.id.clone();
-        self.resources.record.observer.on(&Progress::FailedAlike {
-            site: site.to_owned(),
-            cause: *cause,
-            detail: detail.clone(),
-            points: alike.points as u64,
-            attempts: alike.attempts as u64,
-            left: waiting.len() as u64,
-            output: self.resources.record.output_of(&run, task.attempt, outcome),
-            run,
-        });
+        self.resources
+            .record
+            .observer
+            .on(&SessionProgress::FailedAlike {
+                site: site.to_owned(),
+                cause: *cause,
+                detail: detail.clone(),
+                points: alike.points as u64,
+                attempts: alike.attempts as u64,
+                left: waiting.len() as u64,
+                output: self.resources.record.output_of(&run, task.attempt, outcome),
+                run,
+            });
     }
 
-    /// The result of a run that was ended because the budget is used up; it does not count as an attempt.
+    /// Returns the cause and the reason of a run that was ended because the budget is used up; `None` if the budget is not used up. The attempt does
+    /// not count.
     pub(super) fn ended_by_budget(&self) -> Option<(Cause, String)> {
         let limit = self
             .resources
@@ -300,7 +344,25 @@ impl CampaignRunner<'_> {
 }
 
 impl CampaignRecord<'_> {
-    /// Reports and journals that an attempt begins on these nodes. One that an earlier controller handed over is only waited for.
+    /// Returns the checkpoint from which the next attempt at a run continues, which the run's last attempt has kept; `None` if there is none.
+    fn kept_checkpoint(&self, run: &RunId) -> Option<Box<KeptCheckpoint>> {
+        if !self.spec.checkpoint.resume {
+            return None;
+        }
+        let history = self.state().runs.get(run)?;
+        let RunState::Finished { attempt, .. } = &history.state else {
+            return None;
+        };
+        history
+            .attempts
+            .iter()
+            .rfind(|a| a.number == *attempt)?
+            .kept_bytes?;
+        read_outcome(&self.dir.failed(run, *attempt)).ok()?.kept
+    }
+
+    /// Reports and journals that an attempt begins on these nodes. An attempt that an earlier controller submitted to an agent is not started again,
+    /// only waited for.
     fn intend(
         &mut self,
         planned: &PlannedRun,
@@ -314,7 +376,7 @@ impl CampaignRecord<'_> {
         let attempt = before.unwrap_or(0) + 1;
         let earlier = state.runs.get(run).map_or(&[][..], |h| &h.attempts);
         let mut dispatch = u32::try_from(earlier.len()).unwrap_or(u32::MAX);
-        self.observer.on(&Progress::RunStarted {
+        self.observer.on(&SessionProgress::RunStarted {
             run: run.clone(),
             point: Box::new(point.clone()),
             repeat: planned.repeat,
@@ -322,7 +384,7 @@ impl CampaignRecord<'_> {
             number,
         });
         if matches!(state.run(run), Some(RunState::Open { .. })) {
-            // it is where the earlier controller had it, unless that was of a version that did not say so
+            // an adopted run is on the nodes of the earlier controller, unless that version did not record them
             let before = earlier.last().map_or(&[][..], |a| &a.nodes[..]);
             if !before.is_empty() {
                 nodes = before.iter().map(ToString::to_string).collect();
@@ -345,6 +407,7 @@ impl CampaignRecord<'_> {
             point: point.clone(),
             attempt,
             dispatch,
+            resume: None,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Which block of runs comes next: each day or fleet has one.
+//! Determines the next block of runs. A block is the part of a campaign for one day or one fleet.
 
 use cvc_core::campaign::{Block, BlockKind};
 
@@ -10,24 +10,24 @@ use cvc_core::plan::{Plan, PlannedRun};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use std::collections::HashSet;
 
-/// What a session may do of a campaign whose runs are divided into blocks.
+/// The block for the next session of a campaign whose runs are divided into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextBlock {
-    /// Everything: the runs are not divided, or none is left.
+    /// All runs: they are not divided into blocks, or no block has runs left.
     All,
-    /// The runs of this block, and what is left of earlier ones.
+    /// The runs of this block, and the remaining runs of earlier blocks.
     Of(Block),
-    /// Nothing today: the block before was under way today.
+    /// No block may begin today, because runs of the previous block ended today.
     NotBefore {
-        /// The block that comes next.
+        /// The next block.
         block: Block,
-        /// The first day (UTC) on which it may begin.
+        /// The first day (UTC) on which the block may begin.
         day: Date,
     },
 }
 
-/// Returns the block of the next session: the first with a run that is not over and may be tried. Of days, none begins on a day on which a
-/// run of an earlier block ended; `only` are the points that the session is limited to.
+/// Returns the block of the next session: the first block with a run that has not ended and may be tried. If blocks are days, a block does not begin
+/// on a day on which a run of an earlier block ended. `only` are the points that the session is limited to.
 #[must_use]
 pub fn next_block(
     plan: &Plan,
@@ -46,7 +46,7 @@ pub fn next_block(
         .map(|run| &run.point)
         .collect();
     let is_out = |point: &PointId| {
-        // a point that the last session could not run at all would hold up the blocks of the others
+        // otherwise a point that the last session could not run at all would delay the blocks of other points
         let is_skipped = state.skipped.contains_key(point) && !tried.contains(point);
         is_skipped
             || state.quarantined.contains(point)

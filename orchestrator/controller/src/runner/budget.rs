@@ -1,5 +1,6 @@
-//! The budget, which is not exceeded. What a campaign has spent is folded from its journal. Before a run begins, its expected cost and the
-//! cost of giving machines back are added; running work is ended while the rest still pays for that.
+//! Keeps the spending of a campaign within its budget. The spending so far is computed from the journal. A run begins only if the budget also covers
+//! the run's expected cost and the cost of giving machines back. Active work is ended while the rest of the budget still pays for giving machines
+//! back.
 
 use super::{fleet_end::lease_usd_per_s, ledger::Ledger, scheduler::Scheduler};
 use cvc_cloud::cost;
@@ -18,21 +19,21 @@ use std::{
     time::Duration,
 };
 
-/// Time that a run takes beyond its time limit, seconds: to prepare, end and collect it.
+/// Time that preparing, ending and collecting a run takes in addition to the run's time limit, seconds.
 const AROUND_RUN_S: f64 = 60.0;
 /// Assumed length of a run that has no prediction, seconds.
 const UNKNOWN_RUN_S: f64 = 60.0;
 
 /// The budget of a campaign.
-pub(super) struct Budget<'a> {
+pub(super) struct BudgetWatch<'a> {
     spec: &'a Spec,
     plan: &'a Plan,
     expected_s: &'a HashMap<PointId, f64>,
-    /// Whether runs were not begun, or were ended, to keep it.
+    /// Whether runs were not begun, or were ended, so that the budget is not exceeded.
     exceeded: bool,
 }
 
-/// The spending at one moment, past and present.
+/// The spending until a moment, and the resources that continue to cost after it.
 pub(super) struct BudgetView<'b> {
     pub(super) state: &'b CampaignState,
     pub(super) ledger: &'b Ledger<'b>,
@@ -42,7 +43,7 @@ pub(super) struct BudgetView<'b> {
 }
 
 impl BudgetView<'_> {
-    /// The spending after this many seconds if nothing else begins or ends, including minimum charges.
+    /// Returns the spending `seconds` from now if no other work begins or ends until then, US dollars. Includes minimum charges.
     pub(super) fn spent_after(&self, seconds: f64) -> f64 {
         let ahead = jiff::SignedDuration::try_from_secs_f64(seconds).unwrap_or_default();
         let then = clock::now()
@@ -52,7 +53,7 @@ impl BudgetView<'_> {
         self.ledger.attempts_usd(&self.by_use, then) + self.ledger.leases_cost(self.state, then).usd
     }
 
-    /// The cost of each further second if nothing changes.
+    /// Returns the cost of each further second if nothing changes, US dollars.
     fn per_s(&self) -> f64 {
         self.by_use_per_s()
             + self
@@ -62,7 +63,7 @@ impl BudgetView<'_> {
                 .sum::<f64>()
     }
 
-    /// The cost of each further second of runs under way where nodes are billed by use.
+    /// Returns the cost per second of the active runs on nodes that are billed by use, US dollars.
     pub(super) fn by_use_per_s(&self) -> f64 {
         let of_site = |(site, rate): (&String, &NodeRate)| {
             rate.cost_of(1.0, self.scheduler.nodes_under_way(site))
@@ -70,14 +71,14 @@ impl BudgetView<'_> {
         self.by_use.iter().map(of_site).sum()
     }
 
-    /// Whether the price of everything that was launched is known.
+    /// Returns whether the prices of all launched instances are known.
     fn is_known(&self) -> bool {
         self.ledger.leases_cost(self.state, clock::now()).is_known()
     }
 }
 
-impl<'a> Budget<'a> {
-    /// Creates the budget; `expected_s` has the expected duration of runs by point.
+impl<'a> BudgetWatch<'a> {
+    /// Creates the budget; `expected_s` has the expected duration of a run of each point, seconds.
     pub(super) fn new(
         spec: &'a Spec,
         plan: &'a Plan,
@@ -91,12 +92,12 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// The limit that the user set.
+    /// Returns the limit that the user set.
     pub(super) fn limit(&self) -> Option<&'a campaign::Budget> {
         self.spec.budget.as_ref()
     }
 
-    /// Notes that runs were not begun, or were ended, to keep it.
+    /// Records that runs were not begun, or were ended, so that the budget is not exceeded.
     pub(super) fn note_exceeded(&mut self) {
         self.exceeded = true;
     }
@@ -105,7 +106,8 @@ impl<'a> Budget<'a> {
         self.exceeded
     }
 
-    /// Node prices of sites that are billed by use, as the user gives them; `cores` returns the cores of a node of an open site.
+    /// Returns the node prices of the sites that are billed by use, from the prices that the user states. `cores` returns the number of cores of a
+    /// node of an open site.
     pub(super) fn billed_by_use(
         &self,
         cores: impl Fn(&str) -> Option<u32>,
@@ -127,12 +129,12 @@ impl<'a> Budget<'a> {
             .collect()
     }
 
-    /// Whether runs of a site cost money.
+    /// Returns whether runs of a site cost money.
     pub(super) fn costs(&self, view: &BudgetView<'_>, site: &str) -> bool {
         self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some()) || view.by_use.contains_key(site)
     }
 
-    /// Number of instances that points of a site need in addition to the existing ones.
+    /// Returns how many instances the largest mapping in `nodes` needs in addition to the site's existing ones.
     fn missing_nodes(
         &self,
         view: &BudgetView<'_>,
@@ -151,7 +153,8 @@ impl<'a> Budget<'a> {
         Some(needed.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX)))
     }
 
-    /// The assumed duration of a run: the expected one, or its time limit if it must be finished in any case.
+    /// Returns the assumed duration of a run, seconds: the expected duration. If `when_short` lets active runs finish, returns the run's time limit
+    /// plus [`AROUND_RUN_S`].
     fn run_s(&self, planned: &PlannedRun, limit: &campaign::Budget) -> f64 {
         match limit.when_short {
             WhenShort::End => self
@@ -163,7 +166,7 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// The reason why the budget does not cover a run; `None` if it does, or if the run costs nothing.
+    /// Returns the reason why the budget does not cover a run; `None` if it does, or if the run costs nothing.
     pub(super) fn unaffordable(
         &self,
         view: &BudgetView<'_>,
@@ -178,7 +181,7 @@ impl<'a> Budget<'a> {
             ));
         }
         let run_s = self.run_s(planned, limit);
-        // existing instances cost while it runs, on whichever site
+        // the existing instances of all sites cost while the run is active
         let of_run = match (&site.ec2, view.by_use.get(&point.site)) {
             (None, Some(rate)) => rate.cost_of(run_s, point.mapping.nodes()),
             (Some(_), _) | (None, None) => 0.0,
@@ -197,7 +200,7 @@ impl<'a> Budget<'a> {
         })
     }
 
-    /// The reason why the budget does not cover the instances of a site; `None` if it does. It never covers instances of unknown price.
+    /// Returns the reason why the budget does not cover the instances of a site; `None` if it does. Instances of unknown price are never covered.
     pub(super) fn unaffordable_fleet(
         &self,
         view: &BudgetView<'_>,
@@ -226,7 +229,7 @@ impl<'a> Budget<'a> {
             Ok(rate) => rate,
             Err(unknown) => {
                 return Some(OverBudget::new(format!(
-                    "{unknown}, so it could be exceeded; `cvc prices` asks the cloud"
+                    "{unknown}, so it could be exceeded; `cvc prices` queries the cloud"
                 )));
             }
         };
@@ -245,14 +248,15 @@ impl<'a> Budget<'a> {
         })
     }
 
-    /// Time at which running work must be ended so that the budget still pays for giving machines back; `None` if it lasts long enough.
+    /// Returns the time from now after which active work must be ended, so that the budget still pays for giving machines back; `None` without a
+    /// budget, or if nothing costs any more.
     pub(super) fn lasts(&self, view: &BudgetView<'_>) -> Option<Duration> {
         let limit = self.limit()?;
         let per_s = view.per_s();
         if per_s <= 0.0 {
             return None;
         }
-        // each step falls short of the end, by minimum charges that would be counted twice
+        // each step underestimates the time, because minimum charges are counted twice; a few steps converge
         let mut seconds = 0.0;
         for _ in 0..4 {
             seconds += ((limit.usd - view.spent_after(seconds + RELEASE_S)) / per_s).max(0.0);
@@ -260,7 +264,7 @@ impl<'a> Budget<'a> {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// Whether the budget covers keeping machines.
+    /// Returns whether the budget covers keeping the machines for another `keep_s` seconds.
     pub(super) fn pays_for_keeping(&self, view: &BudgetView<'_>, keep_s: f64) -> bool {
         !self.exceeded
             && self
@@ -280,7 +284,7 @@ mod tests {
     const LOCAL: &str = "[sites.local]\nkind = \"local\"";
     const CLOUD: &str = "[sites.a]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c5.large\"], nodes = 4 }";
 
-    /// A campaign of one run on one site.
+    /// Returns a campaign of one run on one site.
     fn spec(site: &str) -> Spec {
         let text = format!(
             "schema = 1\nname = \"c\"\n{site}\n[budget]\nusd = 1.0\n[matrix]\napp = \"demo\"\nclass = \"S\"\nmapping = \"1Nx2P\"\n\
@@ -297,7 +301,7 @@ mod tests {
         spec
     }
 
-    /// A campaign that has these instances since then.
+    /// Returns a campaign that has these instances since `at`.
     fn with_lease(order: LaunchOrder, instances: &[&str], at: Timestamp) -> CampaignState {
         let mut state = CampaignState::default();
         for event in [
@@ -337,10 +341,45 @@ mod tests {
         let expected_s = [(run.point.clone(), 64.0)].into();
         let is_affordable = |usd: f64| {
             let spec = with_usd(&spec, usd);
-            let budget = Budget::new(&spec, &plan, &expected_s);
+            let budget = BudgetWatch::new(&spec, &plan, &expected_s);
             budget.unaffordable(&view, run).is_none()
         };
         assert!(is_affordable(64.0) && !is_affordable(63.99));
+    }
+
+    #[test]
+    fn a_run_that_must_be_finished_is_paid_to_its_time_limit_and_until_it_is_collected() {
+        let mut spec = spec(LOCAL);
+        spec.run.timeout_s = 100.0;
+        spec.budget.as_mut().expect("a budget").when_short = WhenShort::Finish;
+        let plan = cvc_core::plan::build(&spec);
+        let (state, run) = (CampaignState::default(), &plan.runs[0]);
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: [(
+                plan.points[0].point.site.clone(),
+                NodeRate::new(
+                    vec![RatePart {
+                        what: "node".into(),
+                        price: Price::new(3600.0, PriceFrom::Campaign),
+                    }],
+                    0.0,
+                ),
+            )]
+            .into(),
+        };
+        // the campaign's expected durations do not count
+        let expected_s = [(run.point.clone(), 1.0)].into();
+        let is_affordable = |usd: f64| {
+            let spec = with_usd(&spec, usd);
+            let budget = BudgetWatch::new(&spec, &plan, &expected_s);
+            budget.unaffordable(&view, run).is_none()
+        };
+        let needed = 100.0 + AROUND_RUN_S;
+        assert!(is_affordable(needed) && !is_affordable(needed - 0.01));
     }
 
     #[test]
@@ -355,13 +394,13 @@ mod tests {
             scheduler: &scheduler,
             by_use: BTreeMap::new(),
         };
-        let mut budget = Budget::new(&spec, &plan, &expected_s);
+        let mut budget = BudgetWatch::new(&spec, &plan, &expected_s);
         assert!(budget.pays_for_keeping(&view, 60.0), "they cost nothing");
         budget.note_exceeded();
         assert!(!budget.pays_for_keeping(&view, 60.0));
     }
 
-    /// Limits are taken from what is spent a moment earlier: then the tests hold however long they take.
+    /// Computes each limit from the spending one moment earlier, so that the test holds for any duration.
     #[test]
     fn the_time_to_give_machines_back_is_paid_as_well() {
         let spec = spec(CLOUD);
@@ -384,7 +423,7 @@ mod tests {
         let short_of = |seconds: f64| with_usd(&spec, view.spent_after(seconds + RELEASE_S) - 0.01);
         let plenty = with_usd(&spec, 1e6);
         let is_short = |spec: &Spec| {
-            let budget = Budget::new(spec, &plan, &expected_s);
+            let budget = BudgetWatch::new(spec, &plan, &expected_s);
             (
                 !budget.pays_for_keeping(&view, 64.0),
                 budget.unaffordable(&view, &plan.runs[0]).is_some(),
@@ -421,7 +460,7 @@ mod tests {
             by_use: BTreeMap::new(),
         };
         let expected_s = HashMap::new();
-        let budget = Budget::new(&spec, &plan, &expected_s);
+        let budget = BudgetWatch::new(&spec, &plan, &expected_s);
         let missing = |nodes| budget.missing_nodes(&view, "a", [nodes].into_iter());
         assert_eq!([2, 3, 4].map(missing), [0, 1, 2].map(Some));
     }

@@ -1,26 +1,27 @@
-//! The lock of a campaign. Another controller has it for hours, and that is an error; a sweep has it for as long as it removes something.
+//! Takes the lock of a campaign. If another controller holds it, possibly for hours, that is an error. A sweep holds it only while it removes
+//! resources, so cvc waits for it.
 
 use cvc_sites::error::CampaignError;
 
-use crate::observe::{Observer, Progress};
+use crate::observe::{Observer, SessionProgress};
 use cvc_core::stop::{StopRequest, StopSignal};
 use cvc_core::store::{CampaignDir, CampaignLock, SILENCE, StoreError};
 use std::time::{Duration, Instant};
 
-/// Time in which a sweep that has just taken the lock says that it is one.
+/// Time within which the holder of a lock that was just taken may still identify itself as a sweep.
 const SAYS_WITHIN: Duration = Duration::from_millis(300);
-/// Delay between two tries.
+/// Delay between two attempts to take the lock.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Takes the lock of a campaign for an operation, as in `cvc run`, and waits for a sweep that has it.
+/// Takes the lock of a campaign for an operation, as in `cvc run`. Waits while a sweep holds it.
 pub(super) async fn take_campaign_lock(
     dir: &CampaignDir,
     operation: &str,
     stop_signal: &StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<CampaignLock, CampaignError> {
-    let (begun, mut stop_signal, mut is_told) = (Instant::now(), stop_signal.clone(), false);
-    // the signs of life of a holder on another machine
+    let (begun, mut stop_signal, mut is_reported) = (Instant::now(), stop_signal.clone(), false);
+    // number of signs of life of a holder on another machine, at the last check
     let mut watched: Option<u64> = None;
     loop {
         let taken = match watched.filter(|_| begun.elapsed() >= SILENCE) {
@@ -31,7 +32,7 @@ pub(super) async fn take_campaign_lock(
             Err(error @ StoreError::Locked { .. }) => error,
             other => {
                 let mut lock = other?;
-                // without them the lock holds where it reaches
+                // without signs of life the lock is still effective on this machine
                 let _ = lock.give_signs_of_life(operation);
                 return Ok(lock);
             }
@@ -48,19 +49,19 @@ pub(super) async fn take_campaign_lock(
             if watched.replace(*beat).is_none() {
                 let silence_s = SILENCE.as_secs();
                 let what = format!(
-                    "waiting {silence_s} s for a sign of life of who has this campaign on another machine{holder}"
+                    "waiting {silence_s} s for a sign of life from the process that has this campaign on another machine{holder}"
                 );
-                observer.on(&Progress::Site { what });
+                observer.on(&SessionProgress::Site { what });
             }
         }
         let is_watched = matches!(error, StoreError::Locked { beat: Some(_), .. });
         match CampaignLock::sweeping(&dir.lock()) {
-            Some(pid) if !is_told => {
-                is_told = true;
+            Some(pid) if !is_reported => {
+                is_reported = true;
                 let what = format!(
-                    "waiting for `cvc sweep` (process {pid}), which removes what this campaign has left in a cloud"
+                    "waiting for `cvc sweep` (process {pid}), which removes leftovers of this campaign in a cloud"
                 );
-                observer.on(&Progress::Site { what });
+                observer.on(&SessionProgress::Site { what });
             }
             Some(_) => {}
             None if is_watched => {}
@@ -69,7 +70,7 @@ pub(super) async fn take_campaign_lock(
         }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
-            // an error means that nobody can ask for a stop any more
+            // an error means that no further request to stop can arrive
             Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Err(error.into()),
         }
     }

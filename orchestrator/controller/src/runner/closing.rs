@@ -3,7 +3,7 @@
 use super::{
     CampaignRunner, Options, StopSignal,
     campaign_lock::take_campaign_lock,
-    resources::{Extent, Phase},
+    resources::{Phase, ResourceExtent},
 };
 use crate::observe::Observer;
 use cvc_core::campaign::Spec;
@@ -12,12 +12,12 @@ use cvc_core::store::{CampaignDir, StoreError};
 use cvc_sites::error::CampaignError;
 use std::collections::HashMap;
 
-/// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. Results
-/// that were not fetched yet are lost with the machines. Of the sites in `forget`, which cannot be asked, the user says that nothing is left.
+/// Ends everything that a campaign has on the machines of its sites, including instances kept for the next campaign, and gives everything back.
+/// Results that have not been fetched are lost with the machines. Sites in `forget` cannot be queried; the user states that nothing is left there.
 /// Returns the sites that were open.
 ///
 /// # Errors
-/// When something is left or a site cannot be asked. The campaign is unchanged then, and this can be repeated.
+/// Something is left, or a site cannot be queried. The campaign is then unchanged, and the call can be repeated.
 pub async fn close_campaign(
     spec: &Spec,
     dir: &CampaignDir,
@@ -32,7 +32,7 @@ pub async fn close_campaign(
         .map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
     let _lock = take_campaign_lock(&dir, "cvc down", &stop_signal, observer).await?;
-    // nothing is wanted
+    // an empty plan: nothing is run
     let plan = Plan {
         runs: Vec::new(),
         ..cvc_core::plan::build(spec)
@@ -49,9 +49,9 @@ pub async fn close_campaign(
     runner.resources.phase = Phase::Clearing;
     runner.recover()?;
     runner.resources.forget(forget)?;
-    let open: Vec<String> = runner.resources.sites_with_something();
+    let open: Vec<String> = runner.resources.sites_with_leftovers();
     runner.open_sites().await?;
-    runner.close_everything(Extent::Everything).await?;
+    runner.close_everything(ResourceExtent::Everything).await?;
     let leftover = runner.resources.problems.leftover.take();
     leftover.map_or(Ok(open), Err)
 }

@@ -1,4 +1,4 @@
-//! Fleets that are being given back, beside everything else: that takes minutes, while runs of other sites go on and other fleets cost.
+//! Gives fleets back concurrently: that takes minutes, while runs of other sites continue and other fleets cost.
 
 use cvc_sites::error::CampaignError;
 use std::collections::BTreeSet;
@@ -10,17 +10,17 @@ use tracing::Instrument;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FleetEnd {
     GivenBack,
-    /// It is kept for the next campaign.
+    /// The fleet is kept for the next campaign.
     Kept,
 }
 
-/// A fleet that has been given back, or could not be.
+/// A fleet that was given back or kept, or whose giving back failed.
 pub(super) struct ClosedCloud {
     pub(super) site: String,
     pub(super) result: Result<FleetEnd, CampaignError>,
 }
 
-/// The ends of fleets, in their order.
+/// Receiver of the ends of fleets, in the order in which they end.
 pub(super) type ClosedClouds = mpsc::UnboundedReceiver<ClosedCloud>;
 
 /// Fleets that are being given back.
@@ -48,12 +48,12 @@ impl ClosingClouds {
         self.sites.is_empty()
     }
 
-    /// Whether the fleet of a site is being given back.
+    /// Returns whether the fleet of a site is being given back.
     pub(super) fn has(&self, site: &str) -> bool {
         self.sites.contains(site)
     }
 
-    /// Begins to give the fleet of a site back; [`note_ended`](Self::note_ended) follows.
+    /// Begins to give the fleet of a site back. The caller calls [`note_ended`](Self::note_ended) when it has read the result.
     pub(super) fn spawn(
         &mut self,
         site: &str,
@@ -66,17 +66,17 @@ impl ClosingClouds {
             let result = close
                 .await
                 .unwrap_or_else(|e| Err(CampaignError::internal(e.to_string())));
-            // without a receiver the campaign has ended
+            // without a receiver the session has ended
             let _ = sender.send(ClosedCloud { site, result });
         });
     }
 
-    /// Notes that the end of a fleet was read.
+    /// Records that the result of a fleet's end was read.
     pub(super) fn note_ended(&mut self, site: &str) {
         self.sites.remove(site);
     }
 
-    /// Stops giving back, because nothing can be written down any more.
+    /// Stops giving fleets back, because nothing can be journaled any more.
     pub(super) async fn abort(&mut self) {
         self.tasks.shutdown().await;
         self.sites.clear();

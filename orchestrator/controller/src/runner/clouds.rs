@@ -1,11 +1,11 @@
-//! Sites with instances of a cloud: they are launched and set up, and are then reached by ssh. Reclaimed instances are replaced; those that
-//! are no longer needed are given back at once, because they cost.
+//! Sites with instances of a cloud: instances are launched, set up, and reached by ssh. Reclaimed instances are replaced; instances that are no
+//! longer needed are given back at once, because they cost.
 
 use super::resources::{Phase, Resources};
 use camino::Utf8PathBuf;
 use cvc_cloud::cost::{self, PriceBook};
 use cvc_cloud::provider::FleetRequest;
-use cvc_cloud::{Fleet, FleetMachines, LossReason, Upkeep, Wanted};
+use cvc_cloud::{Fleet, FleetMachines, LossReason, NewFleet, Upkeep};
 use cvc_core::campaign::{Site, Spec};
 use cvc_core::ids::RunId;
 use cvc_core::plan::Plan;
@@ -15,9 +15,9 @@ use cvc_core::store::{CampaignDir, write_whole};
 use cvc_engine::attempt::SiteContext;
 use cvc_journal::{Lease, Lineage};
 use cvc_sites::error::{CampaignError, OverBudget};
-use cvc_sites::install::{self, InstallError, Request};
+use cvc_sites::install::{self, InstallError, InstallRequest};
 use cvc_sites::progress::{SiteEvent, SiteReporter};
-use cvc_sites::remote::{Opening, Reach, Remote};
+use cvc_sites::remote::{NodeReach, Opening, Remote};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -26,10 +26,17 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Roles that set up fresh machines even if no software is to be installed: trust between nodes, disks.
+/// Whether sites changed so that waiting runs may now be able to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SiteChange {
+    Changed,
+    Unchanged,
+}
+
+/// Ansible roles that set up new machines even if no software is installed: `base` for trust between nodes, `storage` for disks.
 const BARE: [&str; 2] = ["base", "storage"];
 
-/// Time until which the machines of a site are kept for the next campaign, if all of them are.
+/// Returns the time until which all machines of a site are kept for the next campaign; `None` if one of them is not kept, or if that time has passed.
 pub(super) fn kept_until(leases: &[Lease]) -> Option<jiff::Timestamp> {
     let until: Option<Vec<jiff::Timestamp>> = leases
         .iter()
@@ -42,7 +49,7 @@ pub(super) fn kept_until(leases: &[Lease]) -> Option<jiff::Timestamp> {
         .filter(|until| *until > jiff::Timestamp::now())
 }
 
-/// What opening a cloud's site needs, for a task of its own.
+/// Parameters for opening a cloud's site in a separate task.
 pub(super) struct CloudOpening {
     fleet: Arc<Fleet>,
     spec: Spec,
@@ -55,11 +62,11 @@ pub(super) struct CloudOpening {
     program: Utf8PathBuf,
     site_events: mpsc::UnboundedSender<SiteEvent>,
     update_lock: bool,
-    reach: Arc<dyn Reach>,
+    reach: Arc<dyn NodeReach>,
 }
 
 impl Resources<'_> {
-    /// The fleet of a site, created on first use.
+    /// Returns the fleet of a site, created on first use.
     pub(super) async fn fleet(
         &mut self,
         name: &str,
@@ -75,7 +82,7 @@ impl Resources<'_> {
                 problem: problem.into(),
             });
         };
-        // so that a sweep from anywhere leaves it alone while it runs
+        // registered, so that a sweep from any machine spares the campaign while it runs
         if let Some(what) = cvc_cloud::register(self.record.dir.root()) {
             self.record.say(what);
         }
@@ -85,7 +92,7 @@ impl Resources<'_> {
             .sites
             .get(name)
             .and_then(|s| s.login.as_deref());
-        let wanted = Wanted {
+        let wanted = NewFleet {
             campaign: &self.record.spec.name,
             site: name,
             request: request.clone(),
@@ -104,15 +111,15 @@ impl Resources<'_> {
         Ok(fleet)
     }
 
-    /// Sites that may have something on their machines or in a cloud.
-    pub(super) fn sites_with_something(&self) -> Vec<String> {
+    /// Returns the sites that may still have files, processes or instances of the campaign.
+    pub(super) fn sites_with_leftovers(&self) -> Vec<String> {
         let state = self.record.state();
         let leased = state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
         let all: std::collections::BTreeSet<_> = state.open_sites.iter().chain(leased).collect();
         all.into_iter().map(ToString::to_string).collect()
     }
 
-    /// What a task needs to open a cloud's site.
+    /// Returns the parameters of a task that opens a cloud's site.
     pub(super) async fn cloud_opening(
         &mut self,
         name: &str,
@@ -143,7 +150,7 @@ impl Resources<'_> {
         })
     }
 
-    /// Ends fleets although the journal cannot be written.
+    /// Ends all fleets of the session. Called when the journal cannot be written.
     pub(super) async fn end_clouds_unwritten(&mut self) -> Result<(), CampaignError> {
         let mut first = Ok(());
         self.closing.abort().await;
@@ -158,13 +165,14 @@ impl Resources<'_> {
         first
     }
 
-    /// Replaces reclaimed and failed instances of the sites that runs wait for. Returns whether there was something to replace.
+    /// Replaces reclaimed and failed instances of these sites, for which runs wait. With `also_silent`, also replaces instances whose nodes are
+    /// silent.
     pub(super) async fn repair_fleets(
         &mut self,
         sites: &[String],
         also_silent: bool,
-    ) -> Result<bool, CampaignError> {
-        let mut repaired = false;
+    ) -> Result<SiteChange, CampaignError> {
+        let mut repaired = SiteChange::Unchanged;
         for site in sites {
             let Some(fleet) = self.sites.fleets.get(site).cloned() else {
                 continue;
@@ -177,7 +185,7 @@ impl Resources<'_> {
                 .while_listening(async move { looking.look_for_gone().await })
                 .await?
                 .unwrap_or_else(|error| {
-                    // do not give up because a cloud does not answer now
+                    // do not give up because a cloud does not respond for a while
                     self.record.say(&error);
                     fleet.gone()
                 });
@@ -191,21 +199,23 @@ impl Resources<'_> {
                 .into_iter()
                 .map(|m| (m.id.clone(), fleet.node_name(&m)));
             let failed = to_replace(nodes, &gone, &remote.leaving(), &silent);
-            if !failed.is_empty() {
-                repaired |= self.replace(site, fleet, remote, failed).await?;
+            if !failed.is_empty()
+                && self.replace(site, fleet, remote, failed).await? == SiteChange::Changed
+            {
+                repaired = SiteChange::Changed;
             }
         }
         Ok(repaired)
     }
 
-    /// Replaces instances of a site and opens it again. Returns whether something changed for runs: the site is open, or was given up.
+    /// Replaces instances of a site and opens the site again. Returns `Changed` if the site is open, or was given up.
     async fn replace(
         &mut self,
         site: &str,
         fleet: Arc<Fleet>,
         remote: Arc<Remote>,
         failed: BTreeMap<String, LossReason>,
-    ) -> Result<bool, CampaignError> {
+    ) -> Result<SiteChange, CampaignError> {
         self.record.say(format!(
             "{site}: replacing {} of its instances",
             failed.len()
@@ -218,7 +228,7 @@ impl Resources<'_> {
             .and_then(|s| s.ec2.as_ref())
             .map(FleetRequest::of)
         else {
-            return Ok(false);
+            return Ok(SiteChange::Unchanged);
         };
         let opening = self.cloud_opening(site, &request).await?;
         let stop_signal = self.stops.user.clone();
@@ -231,12 +241,12 @@ impl Resources<'_> {
         match opened.await? {
             Ok(Some(remote)) => {
                 self.sites.add(site, remote);
-                Ok(true)
+                Ok(SiteChange::Changed)
             }
             Ok(None) => {
                 self.sites.fleets.remove(site);
                 self.record.site_closed(&site)?;
-                Ok(false)
+                Ok(SiteChange::Unchanged)
             }
             Err(error) => {
                 if matches!(error, CampaignError::OverBudget { .. }) {
@@ -250,14 +260,14 @@ impl Resources<'_> {
                     &waiting,
                     format!("{reason}; the next `cvc run` tries again"),
                 )?;
-                Ok(true)
+                Ok(SiteChange::Changed)
             }
         }
     }
 }
 
-/// Instances to replace, with the reason: those that are gone, those that are about to go (nothing runs there now), and those with a silent
-/// node.
+/// Returns the instances to replace, each with the reason: lost instances; instances about to be lost, on which nothing runs any more; and instances
+/// with a silent node.
 fn to_replace(
     nodes: impl IntoIterator<Item = (String, String)>,
     gone: &BTreeMap<String, LossReason>,
@@ -276,15 +286,15 @@ fn to_replace(
 }
 
 impl CloudOpening {
-    /// Ends and removes what an earlier controller left there.
+    /// Ends and removes the instances and files of an earlier controller.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn close_old(self) -> Result<Option<Remote>, CampaignError> {
         self.fleet.down("nothing was left to run").await?;
         Ok(None)
     }
 
-    /// Launches missing instances, sets them up, and opens them as a site that is reached by ssh. After a failure nothing is left, unless
-    /// the cloud does not answer.
+    /// Launches missing instances, sets them up, and opens them as a site that is reached by ssh. After a failure no instance is left, unless the
+    /// cloud does not respond.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn open(
         self,
@@ -307,21 +317,21 @@ impl CloudOpening {
         let opened = tokio::select! {
             biased;
             opened = self.try_open(&mut stop_signal) => opened,
-            () = of_money.out_of_money() => Err(CampaignError::OverBudget {
+            () = of_money.budget_exhausted() => Err(CampaignError::OverBudget {
                 site: fleet.name().to_owned(),
                 over: OverBudget::new("it was used up while the instances were set up"),
             }),
         };
         match opened {
             Ok(Some(remote)) => Ok(Some(remote)),
-            // even in the middle of the set-up
+            // a stop is possible during the set-up, too
             Ok(None) | Err(CampaignError::Install(InstallError::Interrupted { .. })) => {
                 fleet.down("the user stopped").await?;
                 Ok(None)
             }
             Err(error) => match fleet.down("the site could not be opened").await {
                 Ok(()) => Err(error),
-                // what is left matters more than why, but both are reported
+                // the leftover matters more than the original error, but both are reported
                 Err(CampaignError::Leftover { site, what }) => Err(CampaignError::Leftover {
                     site,
                     what: format!("{what} (after: {error})"),
@@ -365,7 +375,7 @@ impl CloudOpening {
         if let Some(cluster) = spec.sites.get_mut(&site).and_then(|s| s.cluster.as_mut()) {
             fleet.fill(cluster);
         }
-        // what was set up once is not set up again
+        // instances that are already set up are not set up again
         let ids: Vec<&str> = machines.iter().map(|m| m.id.as_str()).collect();
         let set_up = serde_json::json!({ "instances": ids, "site": spec.sites.get(&site), "points": points }).to_string();
         let mark = fleet.set_up_mark();
@@ -385,7 +395,7 @@ impl CloudOpening {
             } else {
                 BARE.map(str::to_owned).to_vec()
             };
-            let request = Request {
+            let request = InstallRequest {
                 spec: &spec,
                 plan: &plan,
                 site: &site,
@@ -404,7 +414,7 @@ impl CloudOpening {
             return Err(CampaignError::internal(format!("unknown site {site}")));
         };
         context.lineage = Some(lineage);
-        // of what was launched, not of what was wanted
+        // the rate of the launched instances, which may differ from the requested ones
         context.rate = fleet.rate();
         let opening = Opening {
             context,
@@ -422,7 +432,8 @@ impl CloudOpening {
     }
 }
 
-/// Whether an image that has all software needs nothing more: no disks, no directories of storage areas, and no second instance to log in to.
+/// Returns whether instances whose image has all software need no set-up: a single instance without further disks, shared directories or paths of
+/// storage areas.
 fn is_ready_as_launched(site: &Site, points: &[PlannedPoint], instances: usize) -> bool {
     let has_disks = site.ec2.as_ref().is_some_and(|e| {
         !e.instances.volumes.is_empty() || e.instance_store.is_some() || e.nfs.is_some()
@@ -496,7 +507,7 @@ mod tests {
             shown,
             [
                 "i-a: the instance i-a no longer exists",
-                "i-b: the cloud took it back (spot interruption)",
+                "i-b: the cloud reclaimed it (spot interruption)",
                 "i-c: no beat"
             ]
         );

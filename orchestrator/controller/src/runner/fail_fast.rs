@@ -1,63 +1,48 @@
-//! Notices that runs fail in the same way: no attempt is then repeated in vain, and a site where nothing has succeeded begins no more runs.
+//! Detects runs that fail in the same way. A run is then not tried again if another attempt cannot succeed, and a site on which no run has succeeded
+//! begins no more runs.
 
 use cvc_core::ids::{PointId, RunId};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::point::Point;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Number of different points at which runs must fail in the same way before a site begins no more; all points of a site that has fewer.
+/// Number of points at which runs must have failed in the same way before a site begins no more runs. If the site has fewer points, runs must have
+/// failed at all of them.
 const POINTS: usize = 3;
-/// Number of failed attempts, at least.
+/// Minimum number of attempts that must have failed in the same way before a site begins no more runs.
 const ATTEMPTS: usize = 3;
-/// An attempt that fails within this time, seconds, fails at its start: what it waits for does not come by itself.
+/// An attempt that fails within this time, seconds, failed at its start, so that waiting before the next attempt does not help.
 const QUICK_S: f64 = 5.0;
-/// Number of failed attempts of a site after which the order of the plan holds again.
+/// Number of failed attempts on a site up to which the most informative run comes next. After that, runs follow the order of the plan again.
 const FIRST: usize = 20;
-/// Each level of these factors must have been tried: what fails with one may succeed with another.
+/// Factors whose levels all must have been tried before a site begins no more runs: runs that fail with one level may succeed with another.
 const TRIED: [&str; 5] = ["app", "class", "mapping", "mpi", "checkpointer"];
 
-/// What failures that are alike have in common: the cause, and the first of the program's own words without numbers and paths.
+/// What similar failures have in common: the cause, and the first words of the program's own message without numbers and paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Likeness {
+struct Similarity {
     cause: Cause,
     words: String,
 }
 
-impl Likeness {
-    /// Of a failure; `None` for one that the machines or the budget are the reason of, which may be gone by the next run.
+impl Similarity {
+    /// Returns the key under which similar failures are counted. `None` if a machine or the budget caused the failure, because the next run may have
+    /// another machine or budget.
     fn of(outcome: &Outcome) -> Option<Self> {
         let Outcome::Failed { cause, detail } = outcome else {
             return None;
         };
-        match cause {
-            Cause::Launch
-            | Cause::Application
-            | Cause::Checkpoint
-            | Cause::Restart
-            | Cause::SettingIgnored
-            | Cause::Misplaced
-            | Cause::Timeout
-            | Cause::OutOfMemory
-            | Cause::Output => Some(Self {
-                cause: *cause,
-                words: words(detail),
-            }),
-            Cause::EndedFromOutside
-            | Cause::NodeLost
-            | Cause::Cancelled
-            | Cause::Preempted
-            | Cause::Reclaimed
-            | Cause::DiskFull
-            | Cause::Budget
-            | Cause::Store => None,
-        }
+        cause.is_of_program().then(|| Self {
+            cause: *cause,
+            words: comparable_words(detail),
+        })
     }
 }
 
-/// The first part of what is said of a failure, without what differs from run to run: numbers, paths, where in its course the run was.
-fn words(detail: &str) -> String {
+/// Returns the first part of a failure's message, without the parts that differ from run to run: numbers, paths, progress of the run.
+fn comparable_words(detail: &str) -> String {
     let first = detail.split(" | ").next().unwrap_or_default();
-    // a program that fails at once does so with and without a checkpoint to come
+    // a program that fails at its start does so whether or not a checkpoint would follow
     let own = match first.find("exit code ") {
         Some(at) => &first[at..],
         None => first,
@@ -80,32 +65,32 @@ fn words(detail: &str) -> String {
     words.join(" ")
 }
 
-/// The attempts of one site that failed in one way.
+/// The attempts on one site that failed in the same way.
 #[derive(Debug, Default)]
 struct Alike {
     attempts: usize,
     points: HashSet<PointId>,
 }
 
-/// What failed on one site in this session.
+/// Failures on one site in this session.
 #[derive(Debug, Default)]
 struct OfSite {
-    alike: HashMap<Likeness, Alike>,
-    /// The levels of [`TRIED`] that failed.
+    alike: HashMap<Similarity, Alike>,
+    /// The levels of the factors in [`TRIED`] with which runs failed.
     levels: HashSet<(&'static str, String)>,
-    /// Whether a run has succeeded, or no more are begun: nothing more is to be noticed.
+    /// Whether nothing is left to detect: a run of the site has succeeded, or the site already begins no more runs.
     is_settled: bool,
 }
 
 impl OfSite {
-    /// Number of levels of a point that may matter and were not tried.
+    /// Returns how many of a point's levels of the factors in [`TRIED`] have not been tried on the site.
     fn untried(&self, point: &Point) -> usize {
         let levels = TRIED.iter().filter_map(|f| Some((*f, point.factor(f)?)));
         levels.filter(|level| !self.levels.contains(level)).count()
     }
 }
 
-/// Runs that failed in the same way.
+/// Numbers of the points and the attempts that failed in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FailedAlike {
     pub(super) points: usize,
@@ -115,14 +100,14 @@ pub(super) struct FailedAlike {
 /// The failures of one session.
 #[derive(Debug, Default)]
 pub(super) struct FailFast {
-    /// Whether the user wants to go on regardless.
+    /// Whether the user wants to continue although runs fail in the same way.
     keeps_going: bool,
     sites: HashMap<String, OfSite>,
-    /// How the last attempt of a run failed, if quickly.
-    last: HashMap<RunId, Likeness>,
-    /// Failures of points that another attempt did not help against.
-    in_vain: HashSet<(PointId, Likeness)>,
-    /// Points at which a run has succeeded in this session: whatever fails there may be chance.
+    /// How the last attempt at each run failed, if it failed quickly (within [`QUICK_S`]).
+    last: HashMap<RunId, Similarity>,
+    /// Points at which a run failed quickly twice in succession in the same way; another attempt at the point would probably fail like that, too.
+    hopeless: HashSet<(PointId, Similarity)>,
+    /// Points at which a run has succeeded in this session. A failure there may be random, so attempts are repeated.
     healthy: HashSet<PointId>,
     /// Sites that begin no more runs.
     stopped: BTreeSet<String>,
@@ -136,8 +121,9 @@ impl FailFast {
         }
     }
 
-    /// Takes in how an attempt ended. Returns why another attempt at the run would be in vain, if that is known: one at its point that failed
-    /// in this way as quickly was repeated in this session, and failed in the same way. Where a run of the point has succeeded, nothing is in vain.
+    /// Records how an attempt ended. Returns the reason why the run is not tried again, or `None` if it may be. The reason is that this run or
+    /// another run of its point failed twice in succession in this way, each time within [`QUICK_S`] of its start. If a run of the point has
+    /// succeeded in this session, the result is `None`.
     pub(super) fn judge_retry(
         &mut self,
         run: &RunId,
@@ -146,7 +132,7 @@ impl FailFast {
         wall_s: f64,
     ) -> Option<String> {
         let before = self.last.remove(run);
-        let Some(now) = Likeness::of(outcome) else {
+        let Some(now) = Similarity::of(outcome) else {
             if *outcome == Outcome::Succeeded {
                 self.healthy.insert(point.clone());
             }
@@ -158,11 +144,11 @@ impl FailFast {
         let is_repeated = before.as_ref() == Some(&now);
         let of_point = (point.clone(), now.clone());
         if is_repeated {
-            self.in_vain.insert(of_point.clone());
+            self.hopeless.insert(of_point.clone());
         }
-        let is_vain = self.in_vain.contains(&of_point);
+        let is_hopeless = self.hopeless.contains(&of_point);
         self.last.insert(run.clone(), now);
-        is_vain.then(|| {
+        is_hopeless.then(|| {
             let whose = if is_repeated {
                 "it"
             } else {
@@ -174,7 +160,7 @@ impl FailFast {
         })
     }
 
-    /// Takes in that an attempt at a run of a point ended.
+    /// Records that an attempt at a run of a point ended.
     pub(super) fn note(&mut self, id: &PointId, point: &Point, outcome: &Outcome) {
         if self.keeps_going {
             return;
@@ -191,15 +177,16 @@ impl FailFast {
                 .levels
                 .extend(point.factor(factor).map(|level| (factor, level)));
         }
-        if let Some(likeness) = Likeness::of(outcome) {
-            let alike = of_site.alike.entry(likeness).or_default();
+        if let Some(similarity) = Similarity::of(outcome) {
+            let alike = of_site.alike.entry(similarity).or_default();
             alike.attempts += 1;
             alike.points.insert(id.clone());
         }
     }
 
-    /// Whether a site is to begin no more runs after a run failed in this way. `open` are the points of its runs that may still succeed,
-    /// `has_succeeded` tells whether one has in any session; both are asked for only if they matter.
+    /// Decides after a run failed with `outcome` whether its site begins no more runs. If so, returns the failures that justify this. `open` returns
+    /// the points of the site with runs that may still succeed; `has_succeeded` returns whether a run of the site has succeeded in any session. Both
+    /// functions are called only if the decision depends on them.
     pub(super) fn stops<'p>(
         &mut self,
         site: &str,
@@ -213,7 +200,7 @@ impl FailFast {
             .filter(|of_site| !of_site.is_settled)?;
         let alike = of_site
             .alike
-            .get(&Likeness::of(outcome)?)
+            .get(&Similarity::of(outcome)?)
             .filter(|alike| alike.attempts >= ATTEMPTS)?;
         let open = open();
         let is_new = |(id, _): &&(&PointId, &Point)| !alike.points.contains(*id);
@@ -235,8 +222,9 @@ impl FailFast {
         Some(found)
     }
 
-    /// The run to begin next on a site where the first ones failed and none has succeeded: one of these open ones at a level, or else at a point,
-    /// that was not tried yet, because that tells most. `None` if any will do.
+    /// Returns the number of the most informative run for a site whose first runs failed and none succeeded: an open run with the most levels not
+    /// tried yet, otherwise an open run at a point where no run has failed. `None` if there is no such run, or if more than [`FIRST`] attempts have
+    /// failed.
     pub(super) fn preferred<'p>(
         &self,
         site: &str,
@@ -257,7 +245,7 @@ impl FailFast {
                 .values()
                 .all(|alike| !alike.points.contains(id))
         };
-        // of equal ones the first in the order of the plan
+        // among equally informative runs the first in the order of the plan
         open.iter()
             .rev()
             .max_by_key(|(_, _, point)| of_site.untried(point))
@@ -266,7 +254,7 @@ impl FailFast {
             .map(|(number, ..)| *number)
     }
 
-    /// Whether any site begins no more runs.
+    /// Returns whether any site begins no more runs.
     pub(super) fn has_stopped(&self) -> bool {
         !self.stopped.is_empty()
     }
@@ -297,7 +285,7 @@ mod tests {
         (PointId::from_written(name), point)
     }
 
-    /// One failed attempt at each of these points, and whether the site stops after it.
+    /// Notes these failed attempts, one for each point, and returns for each whether the site stops after it.
     fn stops(failures: &[(&str, &str, &Outcome)], open: &[(&str, &str)]) -> Vec<bool> {
         let mut fast = FailFast::new(false);
         let open: Vec<(PointId, Point)> = open.iter().map(|(n, m)| point(n, m)).collect();
@@ -313,15 +301,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_paths_and_where_a_run_was_do_not_tell_failures_apart() {
-        let plain = words("exit code 2: rank 3 of 8 cannot open /tmp/a/b: No such file | #0 0x7f");
+    fn numbers_paths_and_progress_do_not_distinguish_failures() {
+        let plain = comparable_words(
+            "exit code 2: rank 3 of 8 cannot open /tmp/a/b: No such file | #0 0x7f",
+        );
         assert_eq!(
             plain,
-            words(
+            comparable_words(
                 "it ended before its checkpoint, exit code 2: rank 11 of 16 cannot open /x: No such file | done"
             )
         );
-        assert_ne!(plain, words("exit code 2: wrong mesh"));
+        assert_ne!(plain, comparable_words("exit code 2: wrong mesh"));
     }
 
     #[test]
@@ -357,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tried_comes_next_until_something_succeeds() {
+    fn untried_runs_come_next_until_one_succeeds() {
         let mut fast = FailFast::new(false);
         let (a, b, c) = (
             point("a", "mpich"),
@@ -410,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_in_any_session_and_the_users_will_let_a_site_go_on() {
+    fn a_success_in_any_session_or_the_users_will_lets_a_site_continue() {
         let same = own("exit code 2: no mesh");
         let (d, other) = point("d", "mpich");
         for (keeps_going, has_succeeded) in [(true, false), (false, true)] {
@@ -426,13 +416,13 @@ mod tests {
     }
 
     #[test]
-    fn a_second_attempt_is_left_out_once_one_was_in_vain() {
+    fn a_second_attempt_is_skipped_once_one_did_not_help() {
         let mut fast = FailFast::new(false);
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
         let (here, there) = (PointId::from_written("p"), PointId::from_written("q"));
         let same = own("exit code 2: no mesh");
         assert_eq!(fast.judge_retry(&a, &here, &same, 1.0), None, "chance");
-        let reason = fast.judge_retry(&a, &here, &same, 1.0).expect("in vain");
+        let reason = fast.judge_retry(&a, &here, &same, 1.0).expect("hopeless");
         assert!(reason.contains("it failed twice"), "{reason}");
         assert_eq!(fast.judge_retry(&b, &here, &same, 9.0), None, "a while");
         assert!(fast.judge_retry(&b, &here, &same, 1.0).is_some());
@@ -443,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_at_a_point_that_has_succeeded_is_always_tried_again() {
+    fn failures_at_a_point_that_has_succeeded_are_always_retried() {
         let mut fast = FailFast::new(false);
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
         let point = PointId::from_written("p");

@@ -1,5 +1,5 @@
-//! The end of each fleet, computed in one place and from the journal, without side effects: until when the rest of the budget pays for all instances together, even if
-//! cvc dies now and nobody ends one of them earlier.
+//! Computes from the journal, without side effects, when each fleet has to end: the time until which the rest of the budget pays for all instances
+//! together, even if cvc dies now and ends none of them earlier.
 
 use cvc_journal::budget_share::{BudgetShare, Commitment};
 
@@ -10,7 +10,7 @@ use cvc_journal::price::MIN_S;
 use cvc_journal::spending;
 use jiff::{SignedDuration, Timestamp};
 
-/// Whether an event changes what instances will cost.
+/// Returns whether an event changes the future cost of instances.
 pub(super) fn changes_means(event: &Event) -> bool {
     matches!(
         event,
@@ -24,10 +24,11 @@ pub(super) fn changes_means(event: &Event) -> bool {
     )
 }
 
-/// The cost of each further second of a cloud's lease; `None` if it is over, if it is a scheduler's, or if its price is unknown.
+/// Returns the cost of each further second of a cloud lease, US dollars. `None` if the lease has ended, belongs to a scheduler, or has an unknown
+/// price.
 pub(super) fn lease_usd_per_s(lease: &Lease) -> Option<f64> {
     let order = lease.order.as_ref().filter(|_| !lease.released)?;
-    // a journal may name an instance as lost that no lease has
+    // a journal may name a lost instance that is part of no lease
     let alive = if lease.is_acquired() {
         lease.instances().len().saturating_sub(lease.lost.len())
     } else {
@@ -36,7 +37,7 @@ pub(super) fn lease_usd_per_s(lease: &Lease) -> Option<f64> {
     Some(lease.usd_per_hour()? / 3600.0 * alive as f64)
 }
 
-/// A lease as something that costs.
+/// Returns the future cost of a lease; `None` if the lease costs nothing more, or if its price is unknown.
 fn of_lease(lease: &Lease) -> Option<Commitment> {
     let minimum = SignedDuration::try_from_secs_f64(MIN_S).unwrap_or_default();
     Some(Commitment {
@@ -49,7 +50,8 @@ fn of_lease(lease: &Lease) -> Option<Commitment> {
     })
 }
 
-/// What is left at a moment for the fleet of a site. Its own promise does not bind it: it is about to get another one.
+/// Returns the share of the rest of the budget, at the time `at`, for the fleet of a site. The present deadline of this fleet is ignored, because a
+/// new deadline is about to replace it.
 pub(super) fn share_of(
     site: &str,
     at: Timestamp,
@@ -68,7 +70,7 @@ pub(super) fn share_of(
             continue;
         };
         if let Some(kept_until) = lease.kept_until.filter(|_| lease.site != site) {
-            // it ends then, and is not extended
+            // a kept lease ends at its own time, and is not extended
             let ahead_s = kept_until
                 .duration_since(at.max(commitment.paid_until))
                 .as_secs_f64()
@@ -81,7 +83,7 @@ pub(super) fn share_of(
         }
         share.commitments.push(commitment);
     }
-    // what is not there yet, and what is billed by use
+    // instances that are not launched yet, and nodes that are billed by use
     let others = pending
         .iter()
         .filter(|(of, _)| of != site)
@@ -122,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The leases of a journal; each event with its time.
+    /// Returns the leases of a journal; each event has its time, seconds.
     fn leases(events: Vec<(i64, Event)>) -> Vec<Lease> {
         let entries: Vec<Entry> = (1..)
             .zip(events)
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn two_fleets_share_the_budget_although_only_one_is_there() {
-        // five dollars; each costs one an hour, and the second is still to be launched
+        // the rest is 5 dollars; each instance costs 1 dollar an hour, and the second one is still to be launched
         let hour = 3600.0;
         let first = leases(launched("a", 1.0, 0, 100));
         let pending = [("b".to_owned(), 1.0 / hour)];
@@ -173,7 +175,7 @@ mod tests {
             (2.5 * hour) as i64 + 30,
             "the first minute is counted in what was spent"
         );
-        // it is extended to that; the other one gets the rest, and neither gets more when cvc is gone
+        // after the first fleet is extended, the second gets the rest; without cvc neither exceeds its share
         let extended = Event::LeaseExtended {
             lease: "a".into(),
             until: at(9_000),
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_costs_until_then_and_no_longer() {
+    fn kept_machines_cost_until_then_and_no_longer() {
         let mut events = launched("a", 3.6, 0, 100);
         events.push((
             100,
@@ -194,7 +196,7 @@ mod tests {
                 until: at(1_100),
             },
         ));
-        // of two dollars one is kept for it
+        // one of the two dollars is reserved for the kept lease
         let of_b = share_of("b", at(100), 2.0, &leases(events), &[], 0.0);
         assert_eq!(of_b.until(0.001), at(1_100));
     }

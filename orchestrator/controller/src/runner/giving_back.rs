@@ -3,13 +3,13 @@
 use super::{
     CampaignRunner,
     closing_clouds::{ClosedCloud, FleetEnd},
-    resources::{Failures, Resources},
+    resources::{FailureCounts, Resources},
 };
 use cvc_sites::error::CampaignError;
 use tracing::Instrument;
 
 impl Resources<'_> {
-    /// Gives back the fleets of sites on which nothing runs or remains to be run.
+    /// Gives back the fleets of sites on which no run is active or remains.
     pub(super) fn close_idle_clouds(&mut self) {
         let is_idle = |site: &&String| {
             self.sites.is_open(site) && !self.record.scheduler.is_busy(self.record.state(), site)
@@ -20,7 +20,8 @@ impl Resources<'_> {
         }
     }
 
-    /// Begins to give a fleet back, or to keep it if the site says so and the budget pays for that.
+    /// Begins to give the fleet of a site back. If the site requests that its instances be kept, and the budget pays for that, the fleet is kept
+    /// instead.
     pub(super) fn begin_closing(&mut self, site: &str) {
         let Some(fleet) = self
             .sites
@@ -57,7 +58,7 @@ impl Resources<'_> {
                     )),
                 }
             }
-            // do not wait for a head node that is about to go
+            // do not wait for a head node that is about to be terminated
             drop(remote);
             fleet
                 .down("the campaign no longer needs it")
@@ -68,11 +69,12 @@ impl Resources<'_> {
             .spawn(site, close.instrument(tracing::info_span!("site", site)));
     }
 
-    /// Writes down that a fleet was given back. The end of the campaign tries again what failed.
+    /// Handles the end of a fleet, and journals it if the fleet was given back. A failure is reported, and giving the fleet back is tried again at
+    /// the end of the session.
     pub(super) fn settle_closed(
         &mut self,
         ClosedCloud { site, result }: ClosedCloud,
-        failures: &mut Failures,
+        failures: &mut FailureCounts,
     ) -> Result<(), CampaignError> {
         self.closing.note_ended(&site);
         match result {
@@ -92,7 +94,7 @@ impl Resources<'_> {
 }
 
 impl CampaignRunner<'_> {
-    /// The next fleet that is given back, when there is nothing else to wait for.
+    /// Waits for the next fleet that was given back. Called when there is no other event to wait for.
     pub(super) async fn next_closed(&mut self) -> Result<Option<ClosedCloud>, CampaignError> {
         if self.resources.closing.is_empty() {
             return Ok(None);
@@ -102,12 +104,12 @@ impl CampaignRunner<'_> {
             .await
     }
 
-    /// Gives all fleets back at the same time, and waits until that is done.
+    /// Gives all fleets back at the same time, and waits until every fleet has ended or failed to end.
     pub(super) async fn close_clouds(
         &mut self,
-        failures: &mut Failures,
+        failures: &mut FailureCounts,
     ) -> Result<(), CampaignError> {
-        // what could not be given back in the walk is tried again, once it has ended
+        // fleets whose instances could not be given back during the session are tried again at its end
         for site in self
             .resources
             .sites

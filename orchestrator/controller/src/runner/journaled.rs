@@ -1,4 +1,4 @@
-//! The journal of a campaign and the state that it folds to: both change by one `write`.
+//! The journal of a campaign and the state folded from it; both change with each `write`.
 
 use super::ledger::Ledger;
 use camino::Utf8Path;
@@ -9,26 +9,22 @@ use cvc_core::store::StoreError;
 use cvc_journal::{CampaignState, Entry, Event, Journal, Lineage, RunState};
 use cvc_sites::error::CampaignError;
 
-/// A journal with the state and the sums that follow from it.
+/// A journal, the state folded from it, and the running sums of spending.
 pub(super) struct Journaled<'a> {
     journal: Journal,
     state: CampaignState,
     ledger: Ledger<'a>,
-    /// Why an event could not be written: from then on nothing is, and so nothing more may be done.
+    /// Why an event could not be written. After that no event is written, and the session must end.
     mute: Option<String>,
-    /// Whether that is because somebody else has the journal by now.
+    /// Whether `mute` is set because another process now owns the journal.
     is_fenced: bool,
 }
 
 impl<'a> Journaled<'a> {
-    /// Opens the journal of a campaign and folds what it has.
+    /// Opens the journal of a campaign and folds its events.
     pub(super) fn open(path: &Utf8Path, plan: &'a Plan) -> Result<Self, StoreError> {
         let mut state = CampaignState::default();
-        let journal = Journal::open(path, &plan.campaign, |entry| {
-            state
-                .apply(entry)
-                .map_err(|illegal| illegal.problem.to_string())
-        })?;
+        let journal = Journal::open(path, &plan.campaign, |entry| state.apply(entry))?;
         Ok(Self {
             journal,
             ledger: Ledger::of(plan, &state),
@@ -38,18 +34,18 @@ impl<'a> Journaled<'a> {
         })
     }
 
-    /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
-    /// could not be read again.
+    /// Appends an event, syncs it, and applies it to the state. An event that is illegal in this state is a bug of cvc and is not written, because
+    /// the journal could not be read afterwards.
     pub(super) fn write(&mut self, event: Event) -> Result<(), CampaignError> {
         self.write_by(event, Journal::append)
     }
 
-    /// The same without syncing: [`sync`](Self::sync), or the next event, must follow before anything is waited for.
+    /// Like [`write`](Self::write), but does not sync. [`sync`](Self::sync) or another event must follow before the caller waits for anything.
     pub(super) fn write_unsynced(&mut self, event: Event) -> Result<(), CampaignError> {
         self.write_by(event, Journal::append_unsynced)
     }
 
-    /// Puts on disk what is not there.
+    /// Syncs the events that are not synced yet.
     pub(super) fn sync(&mut self) -> Result<(), CampaignError> {
         if self.mute.is_some() {
             return Ok(());
@@ -80,11 +76,11 @@ impl<'a> Journaled<'a> {
         self.state
             .apply(&entry)
             .map_err(|illegal| CampaignError::internal(illegal.to_string()))?;
-        self.ledger.take_in(&self.state, &entry.event);
+        self.ledger.apply(&self.state, &entry.event);
         Ok(())
     }
 
-    /// Writes nothing more, because of this.
+    /// Stores the error as the reason why no event is written any more, and returns it for the caller.
     fn fall_silent(&mut self, error: StoreError) -> CampaignError {
         self.is_fenced = matches!(error, StoreError::Fenced { .. });
         self.mute = Some(match &error {
@@ -96,12 +92,12 @@ impl<'a> Journaled<'a> {
         error.into()
     }
 
-    /// Checks that the journal is still this controller's, as each event does.
+    /// Checks, without writing, that this controller still owns the journal; each event that is written checks the same.
     ///
     /// # Errors
-    /// When the campaign was moved, or another controller works on it.
+    /// The campaign was moved, or another controller works on it.
     pub(super) fn check_owner(&mut self) -> Result<(), CampaignError> {
-        // what was closed without a journal for another reason goes on
+        // if writing stopped for another reason, closing continues without a journal
         if self.mute.is_some() && !self.is_fenced {
             return Ok(());
         }
@@ -110,15 +106,15 @@ impl<'a> Journaled<'a> {
             .map_err(|error| self.fall_silent(error))
     }
 
-    /// Whether somebody else has the journal by now: what the campaign has elsewhere is theirs.
+    /// Returns whether another controller now owns the journal. The campaign's resources on other machines then belong to that controller.
     pub(super) fn is_fenced(&self) -> bool {
         self.is_fenced
     }
 
-    /// The identity of the campaign.
+    /// Returns the identity of the campaign.
     ///
     /// # Errors
-    /// Never: an open journal has one.
+    /// None in practice: an open journal always has a lineage.
     pub(super) fn lineage(&self) -> Result<&Lineage, CampaignError> {
         self.state
             .lineage
@@ -126,23 +122,23 @@ impl<'a> Journaled<'a> {
             .ok_or_else(|| CampaignError::internal("a journal without a lineage"))
     }
 
-    /// The state of the campaign.
+    /// Returns the state of the campaign.
     pub(super) fn state(&self) -> &CampaignState {
         &self.state
     }
 
-    /// What the campaign has spent.
+    /// Returns the running sums of the campaign's spending.
     pub(super) fn ledger(&self) -> &Ledger<'a> {
         &self.ledger
     }
 
-    /// Whether an event could not be written, so that nothing more may be done.
+    /// Returns whether an event could not be written, so that no further side effect is allowed.
     pub(super) fn is_mute(&self) -> bool {
         self.mute.is_some()
     }
 
-    /// Counts failed runs as not done, and returns the number of past attempts of each. The journal is unchanged: the numbering of attempts
-    /// continues, because directories of earlier attempts keep their names.
+    /// Marks failed runs as not done, and returns the number of past attempts of each. The journal is not changed. The numbers of attempts continue,
+    /// because the directories of past attempts keep their names.
     pub(super) fn reopen_failed(&mut self) -> Vec<(RunId, u32)> {
         let mut reopened = Vec::new();
         for (run, history) in &mut self.state.runs {

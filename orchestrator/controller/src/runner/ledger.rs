@@ -1,5 +1,5 @@
-//! Running sums of what a campaign has spent: the same as [`cvc_journal::spending`] computes from the whole journal, but each event changes
-//! only what it is about, so that the budget can be watched at every turn.
+//! Running sums of a campaign's spending. The sums equal those that [`cvc_journal::spending`] computes from the whole journal. Each event changes
+//! only the sums that it concerns, so that the budget can be checked at every step.
 
 use cvc_core::ids::{LeaseId, NodeName, RunId};
 
@@ -18,32 +18,32 @@ use std::{
 
 const NS_PER_S: f64 = 1e9;
 
-/// The sums. Times are whole nanoseconds, so that nothing is rounded however often something is added.
+/// The sums. Times are whole nanoseconds, so that repeated additions cause no rounding.
 pub(super) struct Ledger<'a> {
-    /// Site and nodes of the mapping of each run of the plan.
+    /// For each run of the plan: its site, and the number of nodes of its mapping.
     place_of: HashMap<&'a RunId, (&'a str, u32)>,
     attempts: BTreeMap<&'a str, OfSite>,
-    /// No open attempt began later.
+    /// Latest start time of all attempts that have not ended.
     last_start: Timestamp,
-    /// How many different nodes a set of them has, by where the set is.
+    /// Number of different nodes in each list of nodes, by the address of the list in memory.
     counted: HashMap<usize, (Arc<[NodeName]>, u32)>,
-    /// Orders to clouds that are over, and their cost.
+    /// Leases of clouds that have ended, as indices of leases. `over_cost` is their total cost.
     over: BTreeSet<usize>,
     over_cost: Spent,
-    /// Those that are not.
+    /// Leases of clouds that have not ended, as indices of leases.
     open: BTreeSet<usize>,
-    /// Number of leases that were looked at.
+    /// Number of leases that have been examined so far.
     leases: usize,
 }
 
 /// The attempts at the runs of a site.
 #[derive(Default)]
 struct OfSite {
-    /// Time on nodes of those that have ended, nanoseconds.
+    /// Sum over the ended attempts of their duration times their number of nodes, nanoseconds.
     ended_ns: i128,
-    /// Those that have not: their start and number of nodes.
+    /// Attempts that have not ended, each with its start time and number of nodes.
     open: HashMap<RunId, (Timestamp, u32)>,
-    /// The sum of these nodes, and of the products of nodes and start.
+    /// Sum of the numbers of nodes of the open attempts. `open_start_ns` is the sum of number of nodes times start time.
     open_nodes: i128,
     open_start_ns: i128,
 }
@@ -63,12 +63,13 @@ impl OfSite {
         }
     }
 
-    /// Time on nodes until then, nanoseconds; `is_later` if all have begun by then.
+    /// Returns the sum of duration times number of nodes of all attempts until `then`, nanoseconds. `is_later` means that all attempts began before
+    /// `then`.
     fn until(&self, then: Timestamp, is_later: bool) -> i128 {
         let open = if is_later {
             self.open_nodes * then.as_nanosecond() - self.open_start_ns
         } else {
-            // the clock was set back
+            // some attempts begin after `then`, because the clock was set back
             self.open
                 .values()
                 .map(|(start, nodes)| i128::from(*nodes) * between_ns(*start, then))
@@ -83,7 +84,7 @@ fn between_ns(start: Timestamp, end: Timestamp) -> i128 {
 }
 
 impl<'a> Ledger<'a> {
-    /// The sums of a campaign so far.
+    /// Returns the sums of a campaign so far.
     pub(super) fn of(plan: &'a Plan, state: &CampaignState) -> Self {
         let points: HashMap<_, _> = plan
             .points
@@ -113,14 +114,14 @@ impl<'a> Ledger<'a> {
         ledger
     }
 
-    /// Takes an event into the sums; `state` has it already.
-    pub(super) fn take_in(&mut self, state: &CampaignState, event: &Event) {
+    /// Applies an event to the sums; `state` already includes it.
+    pub(super) fn apply(&mut self, state: &CampaignState, event: &Event) {
         match event {
             Event::RunIntended { run, .. }
             | Event::RunStarted { run, .. }
             | Event::RunFinished { run, .. }
             | Event::RunAbandoned { run, .. } => {
-                // one attempt at a run is under way at a time, and it is the last
+                // a run has at most one active attempt, which is the last
                 if let Some(attempt) = state.runs.get(run).and_then(|h| h.attempts.last()) {
                     self.count(run, attempt);
                 }
@@ -134,6 +135,7 @@ impl<'a> Ledger<'a> {
             | Event::LeaseReleased { lease, .. } => self.count_lease(state, lease),
             Event::Opened { .. }
             | Event::LineageGiven { .. }
+            | Event::CheckpointKept { .. }
             | Event::RunDiscarded { .. }
             | Event::Repaired { .. }
             | Event::ResultsFetched { .. }
@@ -168,7 +170,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Number of different nodes; `None` if there are no names.
+    /// Returns the number of different nodes in a list; `None` if the list is empty.
     fn nodes_of(&mut self, nodes: &Arc<[NodeName]>) -> Option<u32> {
         if nodes.is_empty() {
             return None;
@@ -181,7 +183,7 @@ impl<'a> Ledger<'a> {
         )
     }
 
-    /// Looks at all leases that were not looked at yet.
+    /// Examines the leases that are new since the last call.
     fn count_leases(&mut self, state: &CampaignState) {
         for (number, lease) in state.leases.iter().enumerate().skip(self.leases) {
             match &lease.order {
@@ -198,7 +200,7 @@ impl<'a> Ledger<'a> {
             return;
         };
         if self.over.contains(&number) {
-            // something became known after its end
+            // new facts about a lease that has already ended: count everything again
             (self.over, self.over_cost, self.open, self.leases) = Default::default();
             self.count_leases(state);
         } else if state.leases[number].released && self.open.remove(&number) {
@@ -213,7 +215,7 @@ impl<'a> Ledger<'a> {
         self.over.insert(number);
     }
 
-    /// The cost of attempts at runs until then on sites that are billed by use, US dollars.
+    /// Returns the cost of attempts at runs until `then` on sites that are billed by use, US dollars.
     pub(super) fn attempts_usd(&self, rates: &BTreeMap<String, NodeRate>, then: Timestamp) -> f64 {
         let is_later = then >= self.last_start;
         let usd = |(site, rate): (&String, &NodeRate)| {
@@ -223,18 +225,18 @@ impl<'a> Ledger<'a> {
         rates.iter().filter_map(usd).sum()
     }
 
-    /// The cost of instances of clouds until then, and of what was fetched from them.
+    /// Returns the cost of cloud instances until `then`, and of the transfers from them.
     pub(super) fn leases_cost(&self, state: &CampaignState, then: Timestamp) -> Spent {
         let mut costs: Vec<Spent> = self
             .open_leases(state)
             .filter_map(|lease| spending::lease_cost(lease, then))
             .collect();
-        // one for each site
+        // one transfer cost for each site
         costs.extend(state.fetched.values().map(spending::fetched_cost));
         spending::total(costs.iter().chain([&self.over_cost]))
     }
 
-    /// Orders to clouds that are not over.
+    /// Returns the cloud orders that have not ended.
     pub(super) fn open_leases<'s>(
         &self,
         state: &'s CampaignState,
@@ -264,7 +266,7 @@ mod tests {
         RunId::from_written(&format!("r{number}"))
     }
 
-    /// Six runs, two on each site.
+    /// Returns a plan of six runs, two on each site.
     fn plan() -> Plan {
         let point = |site: &str| Point {
             site: site.to_owned(),
@@ -291,6 +293,7 @@ mod tests {
                     id: PointId::from_written(s),
                     point: point(s),
                     baseline: false,
+                    expected_failure: None,
                 })
                 .collect(),
             runs: (0..6).map(planned).collect(),
@@ -317,7 +320,7 @@ mod tests {
         .into()
     }
 
-    /// Something that is written if it may follow.
+    /// Returns an event that is written if it may follow the previous ones.
     fn event() -> impl Strategy<Value = Event> {
         let lease = || (0usize..3).prop_map(|n| LeaseId::from(format!("l{n}")));
         let until = (0i64..4000).prop_map(|s| Timestamp::from_second(s).expect("a time"));
@@ -354,7 +357,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sums_are_what_the_whole_journal_gives(events in prop::collection::vec((event(), -5i64..60), 0..80), begun_at in 0usize..80) {
+        fn the_sums_equal_those_of_the_whole_journal(events in prop::collection::vec((event(), -5i64..60), 0..80), begun_at in 0usize..80) {
             let (plan, rates) = (plan(), rates());
             let site_of = |run: &RunId| {
                 let number: usize = run.as_str()[1..].parse().expect("a number");
@@ -371,7 +374,7 @@ mod tests {
                 now += passed;
                 let entry = Entry { seq: 1, at: Timestamp::from_second(now).expect("a time"), event };
                 if state.apply(&entry).is_ok() {
-                    ledger.take_in(&state, &entry.event);
+                    ledger.apply(&state, &entry.event);
                 }
                 for ahead in [-100, 0, 1, 100_000] {
                     let then = spending::counted_until(&state, Timestamp::from_second(now + ahead).expect("a time"));
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_ended_attempts_is_looked_at_again() {
+    fn ended_attempts_are_not_examined_again() {
         let plan = plan();
         let mut state = CampaignState::default();
         let mut ledger = Ledger::of(&plan, &state);
@@ -415,12 +418,12 @@ mod tests {
                     event,
                 };
                 state.apply(&entry).expect("legal");
-                ledger.take_in(&state, &entry.event);
+                ledger.apply(&state, &entry.event);
             }
         }
         assert_eq!(ledger.attempts["cheap"].open.len(), 0);
         assert_eq!(state.runs[&run(1)].attempts.len(), 1000);
-        // no history is needed to say what they cost
+        // the cost of attempts is computed without any history
         assert_eq!(ledger.attempts_usd(&rates(), at(5000)), 0.0);
     }
 }

@@ -1,5 +1,5 @@
-//! What earlier sessions left where the campaign file no longer looks: a site was renamed or removed, or its head, base or kind is another. The
-//! journal tells where it was opened, and there it is closed.
+//! Ends leftovers of earlier sessions in places that the campaign file no longer names: a site was renamed or removed, or its head, base or kind has
+//! changed. The journal has the place where the site was opened, and the site is closed there.
 
 use super::resources::Resources;
 use cvc_cloud::provider::FleetRequest;
@@ -10,13 +10,21 @@ use cvc_sites::error::CampaignError;
 use cvc_sites::remote::{Opening, Remote, StandingMachines};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Whether what was left of a site lies where the campaign file does not look. `opened` is where it was opened, `now` where the file says that it
-/// is; `leases` are those that were not released.
+/// Result of ending a site that an earlier session opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SiteEnd {
+    Closed,
+    /// A part of the site's resources still exists.
+    Leftover,
+}
+
+/// Returns whether a site's leftovers are in a place that the campaign file does not name. `opened` is the place where the site was opened, `now` its
+/// place by the campaign file; `leases` are the leases not released.
 fn is_elsewhere(opened: Option<&SitePlace>, now: Option<&SitePlace>, leases: &[Lease]) -> bool {
     let Some(now) = now else { return true };
     match opened {
         Some(opened) => !opened.is_same(now),
-        // a journal of an earlier version says nothing but what was leased
+        // a journal of an earlier version has no place, only the leases
         None => leases
             .iter()
             .any(|lease| lease.order.is_some() != (now.kind == SiteKind::Ec2)),
@@ -24,7 +32,7 @@ fn is_elsewhere(opened: Option<&SitePlace>, now: Option<&SitePlace>, leases: &[L
 }
 
 impl Resources<'_> {
-    /// Whether what was left of this site lies where the campaign file does not look.
+    /// Returns whether the leftovers of this site are in a place that the campaign file does not name.
     pub(super) fn is_left_elsewhere(&self, site: &str) -> bool {
         let now = self
             .record
@@ -38,10 +46,13 @@ impl Resources<'_> {
         has_something && is_elsewhere(state.places.get(site), now.as_ref(), &leases)
     }
 
-    /// Ends what was left of a site where it was opened, and returns whether nothing is left. What cannot be ended is reported at the end of the
-    /// session, and is tried again by the next one.
+    /// Ends the leftovers of a site where it was opened. Leftovers that cannot be ended are reported at the end of the session, and the next session
+    /// tries again.
     #[tracing::instrument(name = "site", skip_all, fields(site = name))]
-    pub(super) async fn close_where_opened(&mut self, name: &str) -> Result<bool, CampaignError> {
+    pub(super) async fn close_where_opened(
+        &mut self,
+        name: &str,
+    ) -> Result<SiteEnd, CampaignError> {
         let leases: Vec<Lease> = self.record.state().open_leases_of(name);
         let opened = self.record.state().places.get(name).cloned();
         let order = leases.iter().rev().find_map(|lease| lease.order.clone());
@@ -51,8 +62,8 @@ impl Resources<'_> {
             (None, None) => Err(CampaignError::Site {
                 site: name.to_owned(),
                 problem: format!(
-                    "an earlier version of cvc opened it and did not write down where: put the site into the campaign file again as it was, \
-                     or, if nothing of it is there any more, `cvc down --forget {name}`"
+                    "an earlier version of cvc opened it without recording where: restore the site in the campaign file, or, if nothing of it is left, run \
+                     `cvc down --forget {name}`"
                 ),
             }),
         };
@@ -65,7 +76,7 @@ impl Resources<'_> {
                     site: name.into(),
                     forgotten: false,
                 })
-                .map(|()| true),
+                .map(|()| SiteEnd::Closed),
             Err(error) if self.record.journal.is_mute() => Err(error),
             Err(error) => {
                 self.record.say(&error);
@@ -75,22 +86,22 @@ impl Resources<'_> {
                         site: name.to_owned(),
                         what: error.to_string(),
                     });
-                Ok(false)
+                Ok(SiteEnd::Leftover)
             }
         }
     }
 
-    /// Gives the instances of a cloud's site back.
+    /// Gives back the instances of a site in a cloud.
     async fn end_fleet(&mut self, name: &str, request: &FleetRequest) -> Result<(), CampaignError> {
         let fleet = self.fleet(name, request).await?;
         self.record.say(format!(
             "{name}: no longer in the campaign file; its instances are given back"
         ));
-        self.while_listening(async move { fleet.down("its site has left the campaign file").await })
+        self.while_listening(async move { fleet.down("its site left the campaign file").await })
             .await?
     }
 
-    /// Ends the agent and the jobs of a site at this place, and removes what lies there.
+    /// Ends the agent and the jobs of a site at this place, and removes the site's files there.
     async fn end_at(&mut self, name: &str, place: &SitePlace) -> Result<(), CampaignError> {
         let Some(cluster) = place.cluster() else {
             return Ok(());
@@ -106,7 +117,7 @@ impl Resources<'_> {
             return Err(CampaignError::internal("a campaign without sites"));
         };
         let what = format!(
-            "{name}: the campaign file no longer has it where it was opened ({place}); ending what is left there"
+            "{name}: it was opened at {place}, which the campaign file no longer gives; ending what is left there"
         );
         self.record.say(what);
         let state = self.record.state();
@@ -133,7 +144,7 @@ impl Resources<'_> {
             .map(drop)
     }
 
-    /// Takes the user's word that nothing is left of sites that cannot be asked.
+    /// Records the user's statement that nothing of the campaign is left on these sites, which cannot be queried.
     pub(super) fn forget(&mut self, sites: &[String]) -> Result<(), CampaignError> {
         for name in sites {
             let leases: Vec<Lease> = self.record.state().open_leases_of(name);
@@ -182,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_opened_elsewhere_is_known_even_if_the_site_has_left_the_file() {
+    fn sites_opened_elsewhere_are_known_even_if_they_have_left_the_file() {
         let (one, other) = (place(SiteKind::Ssh, "n1"), place(SiteKind::Ssh, "n2"));
         assert!(!is_elsewhere(Some(&one), Some(&one), &[]));
         assert!(is_elsewhere(Some(&one), Some(&other), &[]));

@@ -1,4 +1,4 @@
-//! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
+//! Carries out a plan: resumes it, runs and retries its runs, quarantines points, stops on request.
 
 mod attempts;
 mod blocks;
@@ -21,6 +21,7 @@ mod plan_index;
 mod queues;
 mod record;
 mod recovery;
+mod rehearsal;
 mod resources;
 mod retries;
 mod scheduler;
@@ -32,11 +33,12 @@ mod sites;
 mod under_way;
 mod waiting;
 
-use super::observe::{Guarded, Observer, Progress};
-use budget::Budget;
+use super::observe::{Guarded, Observer, SessionProgress};
+use budget::BudgetWatch;
 use camino::Utf8Path;
 use campaign_lock::take_campaign_lock;
 use closing_clouds::{ClosedCloud, ClosedClouds, ClosingClouds};
+use clouds::SiteChange;
 use cvc_core::campaign::{Spec, keep_hosts};
 use cvc_core::ids::RunId;
 use cvc_core::panics::catch_panic;
@@ -55,8 +57,8 @@ use indexmap::IndexMap;
 use journaled::Journaled;
 use openings::{EndOfOpening, Openings};
 use record::CampaignRecord;
-use resources::{Extent, Failures, Phase, Problems, Resources, Stops};
-use scheduler::{Scheduler, Tally};
+use resources::{FailureCounts, Phase, Problems, ResourceExtent, Resources, Stops};
+use scheduler::{RunTally, Scheduler};
 use session_limit::SessionLimit;
 use sites::Sites;
 use std::{collections::HashMap, fs, sync::Arc, time::Duration};
@@ -67,9 +69,10 @@ pub use blocks::{NextBlock, next_block};
 pub use closing::close_campaign;
 pub use enough::means_of;
 pub use options::Options;
+pub use rehearsal::{InterruptAnswer, InterruptRequest, PendingInterrupt};
 pub use sites::SiteExecutor;
 
-/// Time between two looks at whether the campaign is still this controller's, while something is waited for.
+/// Interval at which waits check that the campaign still belongs to this controller.
 const OWNER_CHECK: Duration = Duration::from_secs(5);
 
 /// The state of the campaign after this session.
@@ -77,32 +80,43 @@ const OWNER_CHECK: Duration = Duration::from_secs(5);
 pub struct Summary {
     /// Runs that succeeded, earlier ones included.
     pub succeeded: u64,
-    /// Runs that failed for good.
+    /// Runs that failed, with no attempt left.
     pub failed: u64,
-    /// Runs that are not tried: set aside, or their software is missing.
+    /// Failed runs whose points were expected to fail; included in `failed`.
+    pub failed_as_expected: u64,
+    /// Successful runs whose points were expected to fail; included in `succeeded`.
+    pub succeeded_unexpectedly: u64,
+    /// Runs that are not tried: their point is quarantined, or their software is missing.
     pub skipped: u64,
-    /// Runs that remain because the user stopped, or limited the session to some points or some time.
+    /// Runs that remain because the user stopped the session, or limited it to some points or some time.
     pub left: u64,
-    /// Whether the user stopped it.
+    /// Whether the user stopped the session.
     pub interrupted: bool,
-    /// Whether runs were not begun, or were ended, to keep the budget.
+    /// Whether runs were not begun, or were ended, so that the budget is not exceeded.
     pub over_budget: bool,
-    /// Whether a site began no more runs, because its first ones failed in the same way.
+    /// Whether a site stopped beginning runs because its first runs all failed in the same way.
     pub failed_alike: bool,
 }
 
-/// One walk through a plan.
+impl Summary {
+    /// Runs that failed although they were not expected to.
+    pub fn failed_unexpectedly(&self) -> u64 {
+        self.failed - self.failed_as_expected
+    }
+}
+
+/// One session that carries out a plan.
 struct CampaignRunner<'a> {
     resources: Resources<'a>,
     /// The points and the time that this session is limited to.
     limit: SessionLimit,
-    /// What fails in the same way.
+    /// Detects repeated failures of the same kind.
     fail_fast: FailFast,
-    /// When to look next whether the campaign is still this controller's.
+    /// Time of the next check that the campaign still belongs to this controller.
     owner_check: Instant,
-    /// Sites that are being opened, at the same time as runs of others.
+    /// Sites that are being opened, while runs of other sites continue.
     openings: Openings,
-    /// The ends of fleets that are being given back.
+    /// Receiver of the results of giving fleets back.
     closed_clouds: ClosedClouds,
 }
 
@@ -124,17 +138,27 @@ impl Attempts {
     }
 }
 
-/// What happens next in a walk through the plan.
+/// Whether the session continues after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StepEffect {
+    Continues,
+    /// The user interrupted an attempt.
+    CutOff,
+}
+
+/// Next event to handle while the plan is carried out.
 enum Step {
-    /// Nodes came back, or the wait for them was given up.
+    /// Lost nodes returned, or waiting for them was abandoned.
     Changed,
+    /// It is time to check for requests to interrupt a node.
+    LookedForInterrupts,
     /// An attempt reports an event.
     AttemptReported(RunId, AttemptEvent),
     /// A site reports an event.
     Site(SiteEvent),
     /// The budget is used up.
     OutOfMoney,
-    /// A fleet was given back or kept, or could not be.
+    /// A fleet was given back or kept, or giving it back failed.
     Closed(ClosedCloud),
     /// A site is open, or could not be opened.
     Opened(EndOfOpening),
@@ -144,7 +168,7 @@ enum Step {
     Ended(RunId, Result<AttemptResult, CampaignError>),
 }
 
-/// Runs what remains of a plan; `sites` are those of this machine.
+/// Carries out the runs of a plan that remain. `sites` are the sites on this machine; other sites are opened when their runs are due.
 pub async fn run_campaign(
     spec: &Spec,
     plan: &Plan,
@@ -162,7 +186,7 @@ pub async fn run_campaign(
     run_campaign_on(spec, plan, executors, options, stop_signal, observer).await
 }
 
-/// The executor of a site of this machine.
+/// Returns the executor of a site on this machine.
 fn execute_here(
     mut site: ReadySite,
     dir: &CampaignDir,
@@ -180,8 +204,8 @@ fn execute_here(
     })
 }
 
-/// Runs what remains of a plan, on sites that are open from the first: `executors` makes what carries out their attempts, for the
-/// campaign's directory. The other sites are opened when they are needed.
+/// Carries out the runs of a plan that remain. `executors` receives the campaign's directory and lineage, and returns the executors of the sites that
+/// are open from the beginning. The other sites are opened when their runs are due.
 pub async fn run_campaign_on(
     spec: &Spec,
     plan: &Plan,
@@ -220,28 +244,28 @@ pub async fn run_campaign_on(
         pid: std::process::id(),
         cvc: env!("CARGO_PKG_VERSION").to_owned(),
     })?;
-    // before sites are opened: what earlier sessions ran may be enough
+    // before sites are opened: the runs of earlier sessions may be sufficient
     for planned in &plan.points {
         runner.resources.record.decide(&planned.id)?;
     }
     let walked = match catch_panic(runner.carry_out()).await {
         Ok(walked) => walked,
         Err(panic) => {
-            // it may have been waiting for fleets that are being given back: all of that begins anew
+            // the panic may have interrupted a wait for fleets that are being given back: closing starts over
             runner.resources.closing.abort().await;
             (runner.resources.closing, runner.closed_clouds) = ClosingClouds::new();
-            Err(CampaignError::internal(panic))
+            Err(CampaignError::internal(panic.to_string()))
         }
     };
     let extent = if walked.as_ref().is_err_and(CampaignError::leaves_results) {
-        Extent::AllButResults
+        ResourceExtent::AllButResults
     } else {
-        Extent::Everything
+        ResourceExtent::Everything
     };
     let closed = runner.close_everything(extent).await;
     let left = closed.err().or(runner.resources.problems.leftover);
     match (walked, left) {
-        // what is left matters more than why, but both are reported
+        // the leftover matters more than the original error, but both are reported
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
             Err(CampaignError::Leftover {
                 site,
@@ -253,7 +277,7 @@ pub async fn run_campaign_on(
     }
 }
 
-/// Refuses to begin beside results that no journal tells of: their runs would be made again in their places.
+/// Refuses to begin in a directory that has results but no journal: those runs would be repeated and their results overwritten.
 fn refuse_without_journal(dir: &CampaignDir) -> Result<(), CampaignError> {
     let journal = dir.journal();
     if fs::metadata(&journal).is_ok_and(|metadata| metadata.len() > 0) {
@@ -279,11 +303,11 @@ fn refuse_without_journal(dir: &CampaignDir) -> Result<(), CampaignError> {
     Err(StoreError::damaged(journal, 0, detail).into())
 }
 
-/// Checks before a campaign begins that `cvc-node` is here if a site needs it, so that its absence costs no instance and no place in a queue. A
-/// campaign that has begun may have something to give back, and goes on without.
+/// Checks before a campaign begins that `cvc-node` exists on this machine if a site needs it. Otherwise instances would be paid and places in a queue
+/// awaited before the missing program is noticed. A campaign that has already begun may have resources to give back, so it is not checked.
 ///
 /// # Errors
-/// When a site of several machines needs the program and it does not exist.
+/// A site of several machines needs the program, and it does not exist.
 pub fn find_node_program(spec: &Spec, plan: &Plan, options: &Options) -> Result<(), CampaignError> {
     if CampaignDir::new(&options.campaigns, &plan.campaign)
         .journal()
@@ -292,7 +316,7 @@ pub fn find_node_program(spec: &Spec, plan: &Plan, options: &Options) -> Result<
     {
         return Ok(());
     }
-    // instances that this cvc cannot launch are told as such, when they are wanted
+    // instances that this build of cvc cannot launch are reported when they are needed
     let needs = |name: &&String| {
         spec.sites
             .get(name.as_str())
@@ -305,7 +329,7 @@ pub fn find_node_program(spec: &Spec, plan: &Plan, options: &Options) -> Result<
 }
 
 impl<'a> CampaignRunner<'a> {
-    /// Reads the journal, without doing anything. The caller holds the campaign's lock.
+    /// Reads the journal, without side effects. The caller holds the campaign's lock.
     fn begin(
         spec: &'a Spec,
         plan: &'a Plan,
@@ -326,7 +350,7 @@ impl<'a> CampaignRunner<'a> {
             )
         };
         if let Some(what) = claim(&options.state, lineage.as_str(), dir.root(), lineage_of)? {
-            observer.on(&Progress::Site { what });
+            observer.on(&SessionProgress::Site { what });
         }
         let (closing, closed_clouds) = ClosingClouds::new();
         let sites = Sites::new(executors(&dir, &lineage), spec);
@@ -347,7 +371,7 @@ impl<'a> CampaignRunner<'a> {
         Ok(Self {
             resources: Resources {
                 record,
-                budget: Budget::new(spec, plan, &options.expected_s),
+                budget: BudgetWatch::new(spec, plan, &options.expected_s),
                 sites,
                 closing,
                 stops,
@@ -363,7 +387,7 @@ impl<'a> CampaignRunner<'a> {
     }
 }
 
-/// Passes on the user's stop requests until the returned handle is dropped.
+/// Forwards the user's stop requests until the returned handle is dropped.
 fn forward_stop_requests(
     mut from: StopSignal,
     to: Vec<Arc<StopRequests>>,
@@ -371,7 +395,7 @@ fn forward_stop_requests(
     let pass_on = move |now: StopRequest| to.iter().for_each(|to| to.request(now));
     pass_on(*from.borrow_and_update());
     AbortOnDropHandle::new(tokio::spawn(async move {
-        // without a sender there can be no further request
+        // without a sender no further request can arrive
         while from.changed().await.is_ok() {
             let now = *from.borrow_and_update();
             pass_on(now);
@@ -381,14 +405,15 @@ fn forward_stop_requests(
 
 impl CampaignRunner<'_> {
     async fn carry_out(&mut self) -> Result<Summary, CampaignError> {
-        // the compiler limits how deep futures may lie in one another
+        // boxed: the compiler limits the nesting of futures
         Box::pin(self.open_sites()).await?;
-        self.resources.look_for_obstacles(None)?;
+        self.resources.find_obstacles(None)?;
         Box::pin(self.walk()).await
     }
 
-    /// Leaves nothing on other machines, and nothing that costs even if it cannot be journaled or cvc has a bug.
-    async fn close_everything(&mut self, extent: Extent) -> Result<(), CampaignError> {
+    /// Removes everything that the campaign has on other machines. Resources that cost money are removed even if the removal cannot be journaled or
+    /// cvc panics.
+    async fn close_everything(&mut self, extent: ResourceExtent) -> Result<(), CampaignError> {
         self.resources.phase = Phase::Closing(extent);
         let closed = if self.resources.record.journal.is_mute() {
             Ok(Ok(()))
@@ -396,12 +421,12 @@ impl CampaignRunner<'_> {
             catch_panic(self.close_sites(extent)).await
         };
         let panicked = closed.is_err();
-        let closed = closed.unwrap_or_else(|panic| Err(CampaignError::internal(panic)));
+        let closed = closed.unwrap_or_else(|panic| Err(CampaignError::internal(panic.to_string())));
         if self.resources.record.journal.is_fenced() {
-            // agents and instances are the other controller's, or of the next one where the campaign is now
+            // agents and instances belong to the controller that now has the campaign
             return closed;
         }
-        // the journal may have become so meanwhile
+        // writing to the journal may have failed meanwhile
         if panicked || self.resources.record.journal.is_mute() {
             closed.and(self.resources.end_clouds_unwritten().await)
         } else {
@@ -409,28 +434,29 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Takes up what earlier controllers left.
+    /// Recovers the open runs and the requests that earlier controllers left behind.
     fn recover(&mut self) -> Result<(), CampaignError> {
+        self.resources.record.forget_interrupts();
         self.resources.record.recover(&self.resources.sites)
     }
 
-    /// Ends everything on other machines and leaves nothing there. A failure does not prevent other sites from being closed; the first one
-    /// is returned.
-    async fn close_sites(&mut self, extent: Extent) -> Result<(), CampaignError> {
-        let mut failures = Failures::default();
+    /// Ends everything that the campaign has on other machines. If that fails on a site, the other sites are closed nevertheless; returns the first
+    /// failure.
+    async fn close_sites(&mut self, extent: ResourceExtent) -> Result<(), CampaignError> {
+        let mut failures = FailureCounts::default();
         let opened = self.end_openings().await;
         let remotes = self.resources.sites.remotes();
         let remotes: Vec<_> = remotes.filter(|r| !r.is_temporary()).collect();
-        // they cost
+        // first, because instances cost as long as they exist
         self.close_clouds(&mut failures).await?;
         if let Err(error) = opened {
             failures.add(error, &mut self.resources.record);
         }
         for remote in remotes {
             let site = remote.name().to_owned();
-            if extent == Extent::AllButResults {
+            if extent == ResourceExtent::AllButResults {
                 self.resources.record.say(format!(
-                    "{site}: what runs there goes on, and results stay there; the next `cvc run` fetches them"
+                    "{site}: runs there continue, and results stay there; the next `cvc run` fetches them"
                 ));
                 continue;
             }
@@ -442,7 +468,7 @@ impl CampaignRunner<'_> {
             if let Err(error) = closed {
                 failures.add(error, &mut self.resources.record);
             }
-            // what is open is the other controller's
+            // what is still open belongs to the other controller
             if self.resources.record.journal.is_fenced() {
                 break;
             }
@@ -450,7 +476,8 @@ impl CampaignRunner<'_> {
         failures.0.map_or(Ok(()), Err)
     }
 
-    /// Leaves out what is not for this session, before sites are opened for it. What an earlier controller began is taken up all the same.
+    /// Determines the runs that this session leaves for later sessions, before sites are opened. Runs that an earlier controller submitted to an
+    /// agent are never left.
     fn leave_out(&mut self) {
         let excluded = self.limit.excluded(
             self.resources.record.plan,
@@ -459,7 +486,7 @@ impl CampaignRunner<'_> {
         self.resources.record.leave_out(excluded);
     }
 
-    /// Carries out what remains to be done, until nothing is left or the user wants to stop.
+    /// Carries out the pending runs, until none is left or the user wants to stop.
     async fn walk(&mut self) -> Result<Summary, CampaignError> {
         let (runs, done) = self
             .resources
@@ -469,7 +496,7 @@ impl CampaignRunner<'_> {
         self.resources
             .record
             .observer
-            .on(&Progress::Started { runs, done });
+            .on(&SessionProgress::Started { runs, done });
         let mut attempts = Attempts::new();
         let _forward = forward_stop_requests(
             self.resources.stops.user.clone(),
@@ -480,10 +507,10 @@ impl CampaignRunner<'_> {
         );
         let mut cut_off = false;
         while let Some(step) = self.step(&mut attempts).await? {
-            cut_off |= self.take_in(step, &mut attempts)?;
+            cut_off |= self.apply(step, &mut attempts)? == StepEffect::CutOff;
         }
         let interrupted = cut_off
-            || (!self.resources.goes_on()
+            || (!self.resources.continues()
                 && !self.resources.record.scheduler.is_done()
                 && !self.limit.is_over());
         if let Some(error) = self.resources.problems.failure.take() {
@@ -492,25 +519,25 @@ impl CampaignRunner<'_> {
         self.conclude(interrupted)
     }
 
-    /// Starts what may start, and waits for the next thing to happen; `None` when nothing is under way and nothing can start.
+    /// Starts the runs that may start, and waits for the next event. `None` if no run is active and none can start.
     async fn step(&mut self, attempts: &mut Attempts) -> Result<Option<Step>, CampaignError> {
         self.resources.record.advance();
         self.resources.close_idle_clouds();
-        // the compiler limits how deep futures may lie in one another
+        // boxed: the compiler limits the nesting of futures
         Box::pin(self.begin_next_cloud()).await?;
-        if self.resources.goes_on() {
+        if self.resources.continues() {
             self.start_all(attempts)?;
         }
         self.resources.record.journal.sync()?;
         if attempts.tasks.is_empty() {
-            // what was given up meanwhile is settled
+            // runs that were given up in the meantime are settled
             self.resources.record.advance();
             if !self.openings.is_empty() {
                 return Ok(Box::pin(self.next_opened()).await?.map(Step::Opened));
             }
-            let changed = self.resources.goes_on()
+            let changed = self.resources.continues()
                 && !self.resources.record.scheduler.is_done()
-                && self.resources.wait_for_nodes().await?;
+                && self.resources.wait_for_nodes().await? == SiteChange::Changed;
             return if changed {
                 Ok(Some(Step::Changed))
             } else {
@@ -525,8 +552,9 @@ impl CampaignRunner<'_> {
             .filter(|_| self.resources.stops.paid_runs.now() < StopRequest::StopNow);
         drop(view);
         self.resources.share_budget();
-        // however often something else happens meanwhile
+        // a fixed time, so that frequent other events do not postpone the check
         let owner_check = self.owner_check;
+        let interrupts = self.resources.record.dir.clone();
         let mut stop_signal = self.resources.stops.user.clone();
         let stop_asked = async {
             stop_signal
@@ -543,7 +571,8 @@ impl CampaignRunner<'_> {
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
             Some(closed) = self.closed_clouds.recv() => Ok(Some(Step::Closed(closed))),
             Some(ended) = self.openings.next(), if !self.openings.is_empty() => Ok(Some(Step::Opened(ended))),
-            // runs may take hours: nothing is written meanwhile that would tell
+            () = rehearsal::wait_for_requests(&interrupts) => Ok(Some(Step::LookedForInterrupts)),
+            // runs may take hours without a write to the journal that would reveal another owner
             () = tokio::time::sleep_until(owner_check) => {
                 self.owner_check = Instant::now() + OWNER_CHECK;
                 self.resources.record.journal.check_owner().map(|()| Some(Step::Changed))
@@ -555,16 +584,17 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Handles an event. Returns whether the user cut an attempt off.
-    fn take_in(&mut self, step: Step, attempts: &mut Attempts) -> Result<bool, CampaignError> {
+    /// Handles an event.
+    fn apply(&mut self, step: Step, attempts: &mut Attempts) -> Result<StepEffect, CampaignError> {
         match step {
             Step::Changed => {}
+            Step::LookedForInterrupts => self.resources.look_for_interrupts(),
             Step::AttemptReported(run, event) => {
                 self.resources.record.on_attempt_event(&run, event)?
             }
             Step::Site(event) => self.resources.listen(event)?,
-            Step::OutOfMoney => self.resources.out_of_money()?,
-            // what ends cvc after this, as a shutdown that does not wait, is not the work of a run
+            Step::OutOfMoney => self.resources.budget_exhausted()?,
+            // journaled: if cvc ends later, as in a shutdown that does not wait, no run is the cause
             Step::StopAsked => self
                 .resources
                 .record
@@ -572,9 +602,9 @@ impl CampaignRunner<'_> {
                 .write(Event::Interrupted { now: false })?,
             Step::Opened(ended) => self.settle_opening(ended)?,
             Step::Closed(closed) => {
-                let mut failures = Failures::default();
+                let mut failures = FailureCounts::default();
                 self.resources.settle_closed(closed, &mut failures)?;
-                // the end of the campaign tries again, and reports what stays
+                // the end of the campaign tries again, and reports leftovers
                 if let Some(error) = failures.0 {
                     self.resources.record.say(&error);
                 }
@@ -589,14 +619,16 @@ impl CampaignRunner<'_> {
                 }
             }
         }
-        Ok(false)
+        Ok(StepEffect::Continues)
     }
 
-    /// Journals and reports the end.
+    /// Journals and reports the end of the session.
     fn conclude(&mut self, interrupted: bool) -> Result<Summary, CampaignError> {
-        let Tally {
+        let RunTally {
             succeeded,
             failed,
+            failed_as_expected,
+            succeeded_unexpectedly,
             skipped,
             left,
         } = self
@@ -616,7 +648,7 @@ impl CampaignRunner<'_> {
                 .journal
                 .write(Event::Interrupted { now })?;
         }
-        self.resources.record.observer.on(&Progress::Ended {
+        self.resources.record.observer.on(&SessionProgress::Ended {
             succeeded,
             failed,
             skipped,
@@ -625,6 +657,8 @@ impl CampaignRunner<'_> {
         Ok(Summary {
             succeeded,
             failed,
+            failed_as_expected,
+            succeeded_unexpectedly,
             skipped,
             left,
             interrupted,

@@ -1,10 +1,11 @@
-//! Opens the sites on which something is to be run or cleared: which ones and in which order (pure), whether each may be opened now,
-//! opening side by side, also beside runs of those that are open already, and the consequences of each result.
+//! Opens the sites on which something is to be run or removed. Decides without side effects which sites are opened and in which order, and whether
+//! each may be opened now. Sites are opened concurrently, also while runs of open sites are active. Handles the result of each opening.
 
 use super::{
     CampaignRunner,
     clouds::kept_until,
     forward_stop_requests,
+    left_behind::SiteEnd,
     openings::{Admitted, EndOfOpening, OpenPlan, Opened, Purpose},
     resources::{Phase, Resources},
 };
@@ -27,25 +28,25 @@ use tracing::Instrument;
 
 /// Whether a site may be opened now.
 enum Admission {
-    /// It may.
+    /// The site may be opened.
     Open(Box<SiteContext>),
-    /// Its instances are kept, and nobody asked to end them.
+    /// The site's instances are kept until this time for the next campaign, and the user has not requested to end them.
     Kept(jiff::Timestamp),
-    /// The budget does not pay for its instances.
+    /// The budget does not pay for the site's instances.
     Unaffordable(OverBudget),
-    /// It has left the campaign file.
+    /// The site is no longer in the campaign file.
     Forgotten,
 }
 
-/// Whether runs of other sites are wanted, too: then the session can go on without one of them.
+/// Whether runs of other sites are wanted, too. If they are, the session continues when a site cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     Wanted,
     Unwanted,
 }
 
-/// Sites to open, in batches that are opened side by side. Instances cost as soon as they are launched, so they come last, and with a
-/// budget one after another, because each must know the cost of those before.
+/// Returns the sites to open, in batches; the sites of a batch are opened concurrently. Clouds come last, because instances cost as soon as they are
+/// launched. With a budget, clouds are opened one after another, because each decision needs the cost of the previous cloud.
 fn batches(
     wanted: &BTreeSet<String>,
     left: &BTreeSet<String>,
@@ -78,16 +79,16 @@ fn batches(
 }
 
 impl CampaignRunner<'_> {
-    /// Opens the sites of several machines on which something is to be done, and returns when they are open, or with several that runs wait for
-    /// when all have begun to be opened: the first that is open takes runs. If one cannot be opened, only its own points are skipped, unless it is
-    /// the only one.
+    /// Opens the sites of several machines that have work to do. If runs wait for several sites, returns as soon as all openings have begun, because
+    /// the first open site can already take runs. If runs wait for one site, returns when that site is open. If a site cannot be opened, the points
+    /// of that site are skipped; if it is the only site, the campaign ends.
     pub(super) async fn open_sites(&mut self) -> Result<(), CampaignError> {
         let wanted = self
             .resources
             .record
             .scheduler
             .wanted_sites(self.resources.record.state());
-        let left: BTreeSet<String> = self.resources.sites_with_something().into_iter().collect();
+        let left: BTreeSet<String> = self.resources.sites_with_leftovers().into_iter().collect();
         let is_cloud = |site: &str| {
             self.resources
                 .record
@@ -125,7 +126,7 @@ impl CampaignRunner<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Begins to open sites, clouds last, and with a budget one cloud after another.
+    /// Begins to open sites. Clouds come last; with a budget, one cloud is opened after another.
     async fn begin_to_open(&mut self, plans: Vec<OpenPlan>) -> Result<(), CampaignError> {
         self.openings.forward = Some(forward_stop_requests(
             self.resources.stops.user.clone(),
@@ -148,14 +149,14 @@ impl CampaignRunner<'_> {
         self.begin_next_cloud().await
     }
 
-    /// Begins to open the next cloud, if the cost of the one before is known.
+    /// Begins to open the next cloud, if the cost of the previous one is known.
     pub(super) async fn begin_next_cloud(&mut self) -> Result<(), CampaignError> {
         while self.openings.awaited.is_none()
             && let Some(plan) = self.openings.waiting.pop_front()
         {
             let (site, before) = (plan.site.clone(), self.openings.tasks.len());
             self.begin_one(plan).await?;
-            // it may not be opened, or need not
+            // the opening may have been refused or unnecessary
             self.openings.awaited = (self.openings.tasks.len() > before).then_some(site);
         }
         Ok(())
@@ -168,25 +169,25 @@ impl CampaignRunner<'_> {
             .await
     }
 
-    /// Handles the end of an opening that went on beside runs.
+    /// Handles the result of an opening that took place while runs were active.
     pub(super) fn settle_opening(&mut self, ended: EndOfOpening) -> Result<(), CampaignError> {
         let (admitted, opened) = ended.map_err(CampaignError::of_task)?;
         let site = admitted.site.clone();
         self.openings.awaited.take_if(|awaited| *awaited == site);
         self.resources.settle(admitted, opened, Others::Wanted)?;
-        self.resources.look_for_obstacles(Some(&site))
+        self.resources.find_obstacles(Some(&site))
     }
 
-    /// Waits for the next end of an opening, when there is nothing else to wait for. If nothing is left to run, the openings are ended.
+    /// Waits until the next opening ends. Called when there is no other event to wait for. If no run is left, stops all openings.
     pub(super) async fn next_opened(&mut self) -> Result<Option<EndOfOpening>, CampaignError> {
-        if self.resources.record.scheduler.is_done() || !self.resources.goes_on() {
+        if self.resources.record.scheduler.is_done() || !self.resources.continues() {
             self.openings.halt.request(StopRequest::StopNow);
             self.openings.waiting.clear();
         }
         self.resources.while_listening(self.openings.next()).await
     }
 
-    /// Ends all openings, and handles what became of them. Returns the first failure.
+    /// Stops all openings, and handles their results. Returns the first failure.
     pub(super) async fn end_openings(&mut self) -> Result<(), CampaignError> {
         let mut first = Ok(());
         self.openings.halt.request(StopRequest::StopNow);
@@ -204,8 +205,8 @@ impl CampaignRunner<'_> {
 }
 
 impl Resources<'_> {
-    /// Opens sites side by side. Returns the failure of the only wanted site. After an error that concerns the whole campaign the others
-    /// stop opening; the caller closes those that are open by then.
+    /// Opens the sites of a batch concurrently. Returns the failure of a site if no other site is wanted. After an error that concerns the whole
+    /// campaign, the remaining openings stop; the caller closes the sites that are already open.
     async fn open_side_by_side(
         &mut self,
         batch: Vec<OpenPlan>,
@@ -228,7 +229,7 @@ impl Resources<'_> {
             if first.is_err() {
                 halt.request(StopRequest::StopNow);
             }
-            // nothing may go on without a journal: openings under way end with the set
+            // nothing may continue without a journal: dropping the set ends the openings in progress
             let Some(ended) = self.while_listening(opening.join_next()).await? else {
                 break;
             };
@@ -244,7 +245,7 @@ impl Resources<'_> {
         first.map(|()| failed)
     }
 
-    /// Whether a site may be opened now.
+    /// Returns whether a site may be opened now.
     fn admission(&self, plan: &OpenPlan) -> Admission {
         let state = self.record.state();
         let Some(mut context) = SiteContext::of(self.record.spec, &plan.site) else {
@@ -270,7 +271,7 @@ impl Resources<'_> {
         }
     }
 
-    /// Begins to open a site, if it may be opened; journaled first.
+    /// Begins to open a site if it may be opened. The opening is journaled first.
     async fn begin_opening(
         &mut self,
         plan: OpenPlan,
@@ -280,10 +281,12 @@ impl Resources<'_> {
         if self.sites.is_open(&plan.site) {
             return Ok(());
         }
-        if self.is_left_elsewhere(&plan.site) && !self.close_where_opened(&plan.site).await? {
-            // a run that is still under way there must not begin a second time
+        if self.is_left_elsewhere(&plan.site)
+            && self.close_where_opened(&plan.site).await? == SiteEnd::Leftover
+        {
+            // a run that is still under way there must not be started a second time
             let reason = format!(
-                "what an earlier session left of {} cannot be ended where it was opened",
+                "the remains of {} from an earlier session cannot be ended where it was opened",
                 plan.site
             );
             let points: Vec<_> = points_of(self.record.plan, &plan.site)
@@ -308,7 +311,7 @@ impl Resources<'_> {
                 self.record
                     .scheduler
                     .obstruct(points, &format!("{over}; {}", OverBudget::hint("cvc run")));
-                // what an earlier session had there still costs
+                // resources of an earlier session there still cost
                 if self
                     .record
                     .state()
@@ -320,7 +323,7 @@ impl Resources<'_> {
                 }
                 return Ok(());
             }
-            // it was closed above
+            // a forgotten site was closed above
             Admission::Forgotten => return Ok(()),
         };
         let was_open = self.record.state().open_sites.contains(plan.site.as_str());
@@ -343,7 +346,7 @@ impl Resources<'_> {
         Ok(())
     }
 
-    /// The work of opening a site, for a task of its own.
+    /// Returns the future that opens a site, to be run as a separate task.
     async fn opening(
         &mut self,
         plan: &OpenPlan,
@@ -373,7 +376,7 @@ impl Resources<'_> {
         }
     }
 
-    /// Runs that an earlier controller handed over to the agent of a site, and that are still in the plan.
+    /// Returns the runs that an earlier controller submitted to the agent of a site and that are still in the plan.
     pub(super) fn handed_over(&self, site: &str) -> BTreeSet<RunId> {
         let is_there = |run: &RunId| {
             self.record
@@ -387,7 +390,7 @@ impl Resources<'_> {
         runs.map(|(run, _)| run.clone()).collect()
     }
 
-    /// Handles the result of an opening. Returns its failure if the campaign cannot go on.
+    /// Handles the result of an opening. Returns the failure of the site if the campaign cannot continue without it.
     fn settle(
         &mut self,
         admitted: Admitted,
@@ -412,14 +415,14 @@ impl Resources<'_> {
                     &remote.ready().found,
                     self.record.options.update_lock,
                 );
-                // even so, it must be closed
+                // after an error the site must be closed, too
                 self.sites.add(&site, remote);
                 kept?;
             }
-            // the user wants to stop, or it was only to be closed: nothing is left there
+            // the user wants to stop, or the site was only to be cleared: nothing is left there
             Ok(None) => self.record.site_closed(&site)?,
             Err(error) if purpose == Purpose::Clear => {
-                // what is there stays for the next session, and does not affect other sites
+                // its leftovers stay for the next session, and do not affect other sites
                 self.record.say(&error);
                 let what = format!("cannot clear it: {error}");
                 self.problems
@@ -428,7 +431,7 @@ impl Resources<'_> {
             }
             Err(error @ CampaignError::OverBudget { .. }) => {
                 self.budget.note_exceeded();
-                // nothing is left there, otherwise that would be the error
+                // nothing is left there, otherwise the error would be a leftover
                 self.record.site_closed(&site)?;
                 self.record
                     .scheduler
@@ -440,7 +443,7 @@ impl Resources<'_> {
                     if has_left_nothing(&error, self.record.state(), &site, was_open) {
                         self.record.site_closed(&site)?;
                     }
-                    // what earlier sessions left elsewhere is cleared nevertheless
+                    // leftovers of earlier sessions on other sites are cleared nevertheless
                     return Ok(Some(error));
                 }
                 self.record.say(&error);
@@ -450,12 +453,12 @@ impl Resources<'_> {
     }
 }
 
-/// The points of a plan on a site.
+/// Returns the points of a plan on a site.
 fn points_of<'p>(plan: &'p Plan, site: &str) -> impl Iterator<Item = &'p PlannedPoint> {
     plan.points.iter().filter(move |p| p.point.site == site)
 }
 
-/// Whether a failed opening is known to have left nothing on the machines of its site.
+/// Returns whether an opening that failed certainly left nothing on the machines of its site.
 fn has_left_nothing(
     error: &CampaignError,
     state: &CampaignState,
@@ -471,7 +474,7 @@ fn has_left_nothing(
                 | HostError::Unreachable { .. }
         ))
     );
-    // a failed launch has left nothing, or says so
+    // a failed launch leaves nothing, or reports a leftover
     let never = matches!(error, CampaignError::Provider { .. })
         && state.leases_of(site).iter().all(|l| l.released);
     (unreached && !was_open) || never
@@ -500,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn clouds_come_last_and_what_is_only_left_is_cleared() {
+    fn clouds_come_last_and_mere_leftovers_are_cleared() {
         let is_cloud = |site: &str| site.starts_with("ec2");
         let (wanted, left) = (
             names(&["alpha", "ec2-a", "zeta"]),
@@ -513,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_budget_each_cloud_knows_what_the_ones_before_cost() {
+    fn with_a_budget_each_cloud_knows_the_cost_of_the_previous_ones() {
         let is_cloud = |site: &str| site.starts_with("ec2");
         let wanted = names(&["ec2-a", "ec2-b"]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Sites that are being opened, beside everything else: that takes minutes, while runs of other sites go on.
+//! Opens sites concurrently: that takes minutes, while runs of other sites continue.
 
 use cvc_sites::error::CampaignError;
 
@@ -13,9 +13,9 @@ use tokio_util::task::AbortOnDropHandle;
 /// The purpose of opening a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Something is to be run there.
+    /// To carry out runs.
     Run,
-    /// An earlier controller was killed before it had removed everything.
+    /// To end and remove what an earlier controller left when it was killed.
     Clear,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct OpenPlan {
     pub(super) purpose: Purpose,
 }
 
-/// The result of an opening: the site takes runs, or nothing is left there.
+/// The result of an opening: the open site, or `None` if nothing is left there.
 pub(super) type Opened = Result<Option<Remote>, CampaignError>;
 
 /// A site that is being opened.
@@ -37,21 +37,21 @@ pub(super) struct Admitted {
     pub(super) points: Vec<PlannedPoint>,
 }
 
-/// Sites that are being opened beside runs of others.
+/// Sites that are being opened concurrently with runs of others.
 #[derive(Default)]
 pub(super) struct Openings {
     pub(super) tasks: JoinSet<(Admitted, Opened)>,
-    /// Clouds that wait until the cost of the one before is known.
+    /// Clouds that are opened when the cost of the previous one is known.
     pub(super) waiting: VecDeque<OpenPlan>,
-    /// The one whose cost they wait for.
+    /// The cloud that is being opened and whose cost the clouds in `waiting` need.
     pub(super) awaited: Option<String>,
-    /// Ends the openings.
+    /// Stops the openings in progress.
     pub(super) halt: Arc<StopRequests>,
-    /// Passes the user's requests to stop on to them.
+    /// Forwards the user's stop requests to the openings.
     pub(super) forward: Option<AbortOnDropHandle<()>>,
 }
 
-/// The end of an opening.
+/// The end of an opening, with its result.
 pub(super) type EndOfOpening = Result<(Admitted, Opened), JoinError>;
 
 impl Openings {
@@ -59,7 +59,7 @@ impl Openings {
         self.tasks.is_empty() && self.waiting.is_empty()
     }
 
-    /// Waits for the next end; `None` if nothing is being opened.
+    /// Waits until the next opening ends; `None` if nothing is being opened.
     pub(super) async fn next(&mut self) -> Option<EndOfOpening> {
         self.tasks.join_next().await
     }

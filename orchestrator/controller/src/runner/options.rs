@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use cvc_cloud::provider::Clouds;
 use cvc_core::ids::PointId;
-use cvc_sites::remote::Reach;
+use cvc_sites::remote::NodeReach;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -15,30 +15,30 @@ use tokio::time::Instant;
 pub struct Options {
     /// Directory of all campaigns.
     pub campaigns: Utf8PathBuf,
-    /// Directory of what cvc remembers of this machine.
+    /// Directory of cvc's state on this machine.
     pub state: Utf8PathBuf,
-    /// Program and arguments that start a shepherd.
+    /// Program and arguments that start a shepherd, the process that supervises a run.
     pub shepherd: Vec<String>,
-    /// The program that cvc puts on nodes.
+    /// The program that cvc copies to nodes.
     pub node_program: Utf8PathBuf,
-    /// Whether to retry runs that failed for good, and points that were set aside.
+    /// Whether to retry runs that have no attempt left, and quarantined points.
     pub retry_failed: bool,
-    /// Whether to go on, and to try again, whatever fails in the same way.
+    /// Whether to continue, and to retry, when runs fail in the same way.
     pub keep_going: bool,
-    /// Maximum bytes that a run of a point needs in its storage area, if known.
+    /// Maximum number of bytes that a run of each point needs in its storage area, where known.
     pub disk_bytes: HashMap<PointId, u64>,
-    /// The clouds; `None` in a cvc that was built without any.
+    /// The clouds; `None` if this cvc was built without any.
     pub clouds: Option<Arc<dyn Clouds>>,
     /// How the head nodes of sites are reached.
-    pub reach: Arc<dyn Reach>,
-    /// Expected duration of a run of a point, seconds, if known.
+    pub reach: Arc<dyn NodeReach>,
+    /// Expected duration of a run of each point, seconds, where known.
     pub expected_s: HashMap<PointId, f64>,
-    /// The points that the session is limited to; `None`: all. Runs of the others are left for later sessions.
+    /// The points that the session is limited to; `None` for all. Runs of other points are left for later sessions.
     pub only: Option<HashSet<PointId>>,
-    /// The last block of runs that the session carries out; `None`: all.
+    /// The last block of runs that the session carries out; `None` for all blocks.
     pub last_block: Option<u32>,
-    /// The end of the session: no run is begun that would probably end later. The caller asks for a stop then.
+    /// The end of the session. No run begins that would probably end later; the caller requests a stop at this time.
     pub until: Option<Instant>,
-    /// Whether to record the software of sites with several machines in the lock file, instead of comparing it.
+    /// Whether to record the software of sites with several machines in the lock file, instead of comparing it with the file.
     pub update_lock: bool,
 }

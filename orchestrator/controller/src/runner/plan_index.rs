@@ -2,7 +2,7 @@
 
 use cvc_core::ids::{PointId, RunId};
 use cvc_core::plan::{Plan, PlannedRun};
-use cvc_core::point::Point;
+use cvc_core::point::{PlannedPoint, Point};
 use std::collections::HashMap;
 
 /// A plan whose points and runs are found by name.
@@ -14,7 +14,7 @@ pub(super) struct PlanIndex<'a> {
 
 /// A point with the numbers of its runs in the plan.
 struct IndexedPoint<'a> {
-    point: &'a Point,
+    planned: &'a PlannedPoint,
     runs: Vec<usize>,
 }
 
@@ -22,8 +22,8 @@ impl<'a> PlanIndex<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
         let mut points: HashMap<&PointId, IndexedPoint<'_>> = HashMap::new();
         for planned in &plan.points {
-            let (point, runs) = (&planned.point, Vec::new());
-            points.insert(&planned.id, IndexedPoint { point, runs });
+            let runs = Vec::new();
+            points.insert(&planned.id, IndexedPoint { planned, runs });
         }
         for (number, run) in plan.runs.iter().enumerate() {
             if let Some(indexed) = points.get_mut(&run.point) {
@@ -39,10 +39,15 @@ impl<'a> PlanIndex<'a> {
     }
 
     pub(super) fn point(&self, id: &PointId) -> Option<&'a Point> {
-        self.points.get(id).map(|indexed| indexed.point)
+        self.points.get(id).map(|indexed| &indexed.planned.point)
     }
 
-    /// The number of a run in the plan.
+    /// Returns why the runs of a point are expected to fail, if they are.
+    pub(super) fn expected_failure(&self, id: &PointId) -> Option<&'a str> {
+        self.points.get(id)?.planned.expected_failure.as_deref()
+    }
+
+    /// Returns the number of a run in the plan.
     pub(super) fn number(&self, run: &RunId) -> Option<usize> {
         self.numbers.get(run).copied()
     }
@@ -51,17 +56,17 @@ impl<'a> PlanIndex<'a> {
         &self.plan.runs[number]
     }
 
-    /// The site of a run.
+    /// Returns the site of a run.
     pub(super) fn site(&self, number: usize) -> Option<&'a str> {
         Some(self.point(&self.run(number).point)?.site.as_str())
     }
 
-    /// Numbers of the runs of a point.
+    /// Returns the numbers of the runs of a point.
     pub(super) fn numbers_of(&self, point: &PointId) -> &[usize] {
         self.points.get(point).map_or(&[], |indexed| &indexed.runs)
     }
 
-    /// The runs of a point.
+    /// Returns the runs of a point.
     pub(super) fn runs_of(&self, point: &PointId) -> impl Iterator<Item = &'a PlannedRun> {
         self.numbers_of(point)
             .iter()

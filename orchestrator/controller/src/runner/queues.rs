@@ -1,25 +1,25 @@
-//! Queues of runs that need the same: as many nodes of the same site.
+//! Queues of runs with equal needs: the same number of nodes of the same site.
 
 use cvc_core::point::Point;
 use std::collections::{BTreeSet, HashMap};
 
-/// Runs, by their numbers in the plan, that need as many nodes of the same site. Those that may start are among them; others are skipped
-/// when their turn comes.
+/// The runs that need the same number of nodes of the same site, by their numbers in the plan. Contains every run that may start. Other runs may be
+/// in the queue, too; they are skipped at their turn.
 pub(super) struct Queue<'a> {
     pub(super) site: &'a str,
     pub(super) runs: BTreeSet<usize>,
 }
 
-/// The queues of a plan: as many as there are pairs of a site and a number of nodes.
+/// The queues of a plan: one for each pair of a site and a number of nodes.
 #[derive(Default)]
 pub(super) struct Queues<'a> {
     queues: Vec<Queue<'a>>,
-    /// The queue of each run; `None` for one whose point is not in the plan.
+    /// The queue of each run; `None` for a run whose point is not in the plan.
     queue_of: Vec<Option<usize>>,
 }
 
 impl<'a> Queues<'a> {
-    /// Begins with all runs, given by point.
+    /// Creates the queues with all runs of the plan; `points` has each point with the numbers of its runs.
     pub(super) fn new<'r>(
         runs: usize,
         points: impl Iterator<Item = (&'a Point, &'r [usize])>,
@@ -56,14 +56,14 @@ impl<'a> Queues<'a> {
         self.queues.get_mut(place).map(|q| &mut q.runs)
     }
 
-    /// Adds a run, unless it waits already.
+    /// Adds a run, unless it is in its queue already.
     pub(super) fn add(&mut self, number: usize) {
         if let Some(runs) = self.of(number) {
             runs.insert(number);
         }
     }
 
-    /// Removes a run, if it waits.
+    /// Removes a run from its queue, if it is there.
     pub(super) fn remove(&mut self, number: usize) {
         if let Some(runs) = self.of(number) {
             runs.remove(&number);

@@ -1,7 +1,7 @@
-//! The campaign as it is recorded: its plan, its journal, what remains to be done, and who hears of it.
+//! A campaign's record: its plan, its journal, its pending runs, and the receivers of its events.
 
 use super::{enough, journaled::Journaled, options::Options, scheduler::Scheduler};
-use crate::observe::{Guarded, Progress};
+use crate::observe::{Guarded, SessionProgress};
 use camino::Utf8PathBuf;
 use cvc_core::campaign::Spec;
 use cvc_core::ids::{PointId, RunId};
@@ -26,32 +26,32 @@ pub(super) struct CampaignRecord<'a> {
     pub(super) observer: Guarded<'a>,
 }
 
-/// Why an attempt ended without a result.
+/// Why an attempt does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abandoned {
-    /// It was stopped, or its site no longer works.
+    /// The attempt was stopped, or its site no longer works.
     CutOff,
-    /// Its agent or nodes were lost.
+    /// The attempt's agent or nodes were lost.
     Lost,
 }
 
 impl<'a> CampaignRecord<'a> {
-    /// The state that the journal folds to.
+    /// Returns the state folded from the journal.
     pub(super) fn state(&self) -> &CampaignState {
         self.journal.state()
     }
 
-    /// Skips settled runs.
+    /// Skips settled runs at the beginning of the plan and of each queue.
     pub(super) fn advance(&mut self) {
         self.scheduler.advance(self.journal.state());
     }
 
-    /// Runs that remain and are not under way, of wanted sites, in the order of the plan.
+    /// Returns the runs that remain and are not under way, on sites for which `wanted` is true, in the order of the plan.
     pub(super) fn open_runs(&self, wanted: impl Fn(&str) -> bool) -> Vec<&'a PlannedRun> {
         self.scheduler.open_runs(self.state(), wanted)
     }
 
-    /// Runs of one point that remain and are not under way.
+    /// Returns the runs of one point that remain and are not under way.
     pub(super) fn open_runs_of(&self, point: &PointId) -> Vec<&'a PlannedRun> {
         self.scheduler.open_runs_of(self.state(), point)
     }
@@ -61,10 +61,10 @@ impl<'a> CampaignRecord<'a> {
         self.scheduler.leave_out(self.journal.state(), runs);
     }
 
-    /// Reports something about a site.
+    /// Reports a message about a site to the observer.
     pub(super) fn say(&mut self, what: impl ToString) {
         let what = what.to_string();
-        self.observer.on(&Progress::Site { what });
+        self.observer.on(&SessionProgress::Site { what });
     }
 
     /// Journals that nothing is left of a site.
@@ -91,7 +91,7 @@ impl<'a> CampaignRecord<'a> {
         })
     }
 
-    /// Sets a point aside when too many of its runs have failed for good.
+    /// Quarantines a point if too many of its runs have failed.
     pub(super) fn set_aside(&mut self, point: &PointId) -> Result<(), CampaignError> {
         let Some((failures, skipped)) = self.scheduler.to_quarantine(self.journal.state(), point)
         else {
@@ -101,14 +101,14 @@ impl<'a> CampaignRecord<'a> {
             point: point.clone(),
             failures,
         })?;
-        self.observer.on(&Progress::Quarantined {
+        self.observer.on(&SessionProgress::Quarantined {
             point: point.clone(),
             skipped,
         });
         Ok(())
     }
 
-    /// Notes that a point needs no further run, if the campaign says when that is.
+    /// Records that a point needs no further run, if the campaign has a criterion for that and the point meets it.
     pub(super) fn decide(&mut self, point: &PointId) -> Result<(), CampaignError> {
         let Some(until) = self.spec.run.until.clone() else {
             return Ok(());
@@ -127,7 +127,7 @@ impl<'a> CampaignRecord<'a> {
             is_narrow: decision.is_narrow,
             reason: decision.reason.clone(),
         })?;
-        self.observer.on(&Progress::Decided {
+        self.observer.on(&SessionProgress::Decided {
             point: point.clone(),
             reason: decision.reason,
             not_needed: open,
@@ -135,7 +135,7 @@ impl<'a> CampaignRecord<'a> {
         Ok(())
     }
 
-    /// Handles an event of a run.
+    /// Handles an event of an attempt: reports it to the observer, or journals it.
     pub(super) fn on_attempt_event(
         &mut self,
         run: &RunId,
@@ -155,7 +155,7 @@ impl<'a> CampaignRecord<'a> {
                 })
             }
             AttemptEvent::Stage(stage) => {
-                self.observer.on(&Progress::Stage {
+                self.observer.on(&SessionProgress::Stage {
                     run: run.clone(),
                     stage,
                 });
@@ -164,7 +164,7 @@ impl<'a> CampaignRecord<'a> {
         }
     }
 
-    /// The file with the program's own words about a failure.
+    /// Returns the file with the program's own message about a failure.
     pub(super) fn output_of(
         &self,
         run: &RunId,
@@ -177,7 +177,7 @@ impl<'a> CampaignRecord<'a> {
         }
     }
 
-    /// Skips the points of these runs for the rest of this session.
+    /// Skips all runs of the points of these runs for the rest of this session.
     pub(super) fn give_up(
         &mut self,
         waiting: &[&PlannedRun],
@@ -196,7 +196,7 @@ impl<'a> CampaignRecord<'a> {
             points: ids.into_iter().collect(),
             reason: reason.clone(),
         })?;
-        self.observer.on(&Progress::Skipped {
+        self.observer.on(&SessionProgress::Skipped {
             reason,
             points,
             runs: waiting.len() as u64,

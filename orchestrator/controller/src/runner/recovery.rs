@@ -1,7 +1,7 @@
-//! What earlier controllers left: open runs are ended or adopted, whole ones are kept, and missing ones are repeated.
+//! Recovers the state that earlier controllers left: ends or adopts open runs, keeps complete ones, and repeats missing ones.
 
-use super::{record::CampaignRecord, retries::Loss, sites::Sites};
-use crate::observe::Progress;
+use super::{record::CampaignRecord, retries::NodeLoss, sites::Sites};
+use crate::observe::SessionProgress;
 use cvc_core::campaign::SiteKind;
 use cvc_core::ids::RunId;
 use cvc_core::outcome::{Cause, Outcome};
@@ -12,7 +12,8 @@ use cvc_sites::error::CampaignError;
 use std::{collections::BTreeSet, io::ErrorKind};
 
 impl CampaignRecord<'_> {
-    /// Ends what a killed controller left, keeps complete results, and marks the rest to be repeated.
+    /// Handles the runs that were open when a controller ended: ends their processes, keeps complete results, and marks the other runs to be
+    /// repeated.
     pub(super) fn recover(&mut self, sites: &Sites) -> Result<(), CampaignError> {
         let open: Vec<(RunId, u32, _)> = self
             .journal
@@ -24,14 +25,14 @@ impl CampaignRecord<'_> {
                 RunState::Abandoned { .. } | RunState::Finished { .. } => None,
             })
             .collect();
-        // once: there may be a hundred thousand
+        // read once: there may be a hundred thousand names
         let names = self.run_names()?;
-        self.repeat_what_is_missing(&names)?;
-        self.take_in_whole_runs(&names)?;
+        self.repeat_missing_runs(&names)?;
+        self.adopt_complete_runs(&names)?;
         self.remove_partial_runs(&names)?;
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
-                // it may still be running there: its agent is asked when the site is opened
+                // the run may still be active on its site: the site's agent is queried when the site is opened
                 match sealed_outcome(&self.dir, &run, attempt) {
                     Some(file) => self.journal.write(Event::finished(run, file))?,
                     None => {
@@ -44,7 +45,7 @@ impl CampaignRecord<'_> {
             }
             let context_of = |site: &str| sites.executor(site)?.local_context();
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
-            self.observer.on(&Progress::Recovered {
+            self.observer.on(&SessionProgress::Recovered {
                 run: run.clone(),
                 ended: ended.len() as u64,
                 kept: whole.is_some(),
@@ -57,7 +58,7 @@ impl CampaignRecord<'_> {
         Ok(())
     }
 
-    /// Names below `runs/`; none if that is not there, as before the first session.
+    /// Returns the names below `runs/`; empty if that directory does not exist, as before the first session.
     fn run_names(&self) -> Result<BTreeSet<String>, CampaignError> {
         let runs = self.dir.runs();
         match runs.read_dir_utf8() {
@@ -70,7 +71,8 @@ impl CampaignRecord<'_> {
         }
     }
 
-    /// Records that a run was cut off as its controller was killed or lost its power: it is repeated, unless it is the run that ends controllers.
+    /// Records that a run was interrupted because its controller was killed or lost power. The run is repeated; but if this has happened to the run
+    /// too often, the run counts as failed.
     fn abandon_with_controller(
         &mut self,
         run: RunId,
@@ -80,8 +82,8 @@ impl CampaignRecord<'_> {
         let state = self.journal.state();
         let with_controller = !state.stop_asked;
         let times = match self.scheduler.retries.judge_end_of_controller(state, &run) {
-            Loss::TooOften(times) if with_controller => times,
-            Loss::TooOften(_) | Loss::Again => {
+            NodeLoss::TooOften(times) if with_controller => times,
+            NodeLoss::TooOften(_) | NodeLoss::Again => {
                 return self.journal.write(Event::RunAbandoned {
                     run,
                     attempt,
@@ -92,8 +94,8 @@ impl CampaignRecord<'_> {
             }
         };
         let detail = format!(
-            "cvc was ended {times} times while this run was under way: by KILL, for want of memory, or with its machine; see what the run does to \
-             the machine, then `cvc run --retry-failed` tries it again"
+            "cvc was ended {times} times during this run, by KILL, for lack of memory, or with its machine: check what the run does to the machine, then retry \
+             it with `cvc run --retry-failed`"
         );
         let file = conclude_failed(&self.dir, &run, attempt, Cause::EndedFromOutside, detail)?;
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
@@ -108,9 +110,9 @@ impl CampaignRecord<'_> {
             .iter()
             .find(|planned| planned.id == run)
             .map(|planned| planned.point.clone());
-        // how a run of an earlier plan ended is of no interest any more
+        // the end of a run that is no longer in the plan does not matter
         let Some(point) = point else { return Ok(()) };
-        self.observer.on(&Progress::RunFinished {
+        self.observer.on(&SessionProgress::RunFinished {
             output: self.output_of(&run, attempt, &outcome),
             run,
             outcome,
@@ -125,8 +127,8 @@ impl CampaignRecord<'_> {
         }
     }
 
-    /// Takes runs back whose directories were deleted since they succeeded.
-    fn repeat_what_is_missing(&mut self, there: &BTreeSet<String>) -> Result<(), CampaignError> {
+    /// Marks runs that had succeeded but whose directories have been deleted, so that they are repeated.
+    fn repeat_missing_runs(&mut self, there: &BTreeSet<String>) -> Result<(), CampaignError> {
         let succeeded =
             self.journal
                 .state()
@@ -157,22 +159,22 @@ impl CampaignRecord<'_> {
                 reason,
             })?;
         }
-        self.observer.on(&Progress::Missing {
+        self.observer.on(&SessionProgress::Missing {
             runs: missing.into_iter().map(|(run, _)| run).collect(),
         });
         Ok(())
     }
 
-    /// Writes runs into the journal that are whole and that it does not know: it was restored from an older copy, or its end is lost. They would
-    /// be made again, and their directories replaced.
-    fn take_in_whole_runs(&mut self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
+    /// Journals complete runs that the journal does not have, because it was restored from an older copy or has lost its end. Otherwise the runs
+    /// would be repeated, and the repeated runs would replace their directories.
+    fn adopt_complete_runs(&mut self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
         let mut taken_in = Vec::new();
         for name in names {
             let Ok(run) = RunId::try_from(name.clone()) else {
                 continue;
             };
             match self.journal.state().run(&run) {
-                // what is open is recovered
+                // open attempts are recovered separately
                 Some(
                     RunState::Open { .. }
                     | RunState::Finished {
@@ -198,13 +200,14 @@ impl CampaignRecord<'_> {
             taken_in.push(run);
         }
         if !taken_in.is_empty() {
-            self.observer.on(&Progress::TakenIn { runs: taken_in });
+            self.observer
+                .on(&SessionProgress::TakenIn { runs: taken_in });
         }
         Ok(())
     }
 
-    /// Removes what a controller left that was fetching a run as another one took the campaign over, and recorded its end: no attempt follows that
-    /// would remove it.
+    /// Removes the directories of runs that were only partly fetched. They are left if one controller was fetching a run while another one took the
+    /// campaign over and recorded the end of the run. No further attempt at such a run removes them.
     fn remove_partial_runs(&self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
         for name in names {
             let Some(Ok(run)) = name
@@ -220,7 +223,7 @@ impl CampaignRecord<'_> {
         Ok(())
     }
 
-    /// Whether a run of the plan is carried out on other machines.
+    /// Returns whether a run of the plan is carried out on other machines.
     fn is_remote(&self, run: &RunId) -> bool {
         let site = self
             .scheduler
@@ -229,12 +232,12 @@ impl CampaignRecord<'_> {
         site.is_some_and(|s| s.kind != SiteKind::Local)
     }
 
-    /// Gives failed runs their attempts again.
+    /// Gives failed runs their full number of attempts again.
     pub(super) fn forget_failures(&mut self) -> Result<(), CampaignError> {
         for (run, attempts) in self.journal.reopen_failed() {
             self.scheduler.forgive(run, attempts);
         }
-        // journaled, because after a crash the points would otherwise be set aside again
+        // journaled, because the points would otherwise be quarantined again after a crash
         for point in self.journal.state().quarantined.clone() {
             self.journal.write(Event::PointReleased { point })?;
         }

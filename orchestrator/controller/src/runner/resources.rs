@@ -1,12 +1,12 @@
-//! What a campaign has on its sites while it runs: their agents and machines, the budget, and requests to stop.
+//! Resources of a campaign on its sites during a session: agents and machines, the budget, and requests to stop.
 
 use super::{
-    budget::{Budget, BudgetView},
+    budget::{BudgetView, BudgetWatch},
     closing_clouds::ClosingClouds,
     record::CampaignRecord,
     sites::Sites,
 };
-use crate::observe::Progress;
+use crate::observe::SessionProgress;
 use cvc_core::ids::PointId;
 use cvc_core::stop::{StopRequest, StopRequests, StopSignal};
 use cvc_journal::Event;
@@ -14,12 +14,12 @@ use cvc_sites::error::{CampaignError, OverBudget};
 use indexmap::IndexMap;
 use std::{collections::HashMap, sync::Arc};
 
-/// The sites of a campaign under way, with all that follows from their events.
+/// The sites of an active campaign; handles their events.
 pub(super) struct Resources<'a> {
     pub(super) record: CampaignRecord<'a>,
-    pub(super) budget: Budget<'a>,
+    pub(super) budget: BudgetWatch<'a>,
     pub(super) sites: Sites,
-    /// Fleets that are being given back, at the same time as everything else.
+    /// Fleets that are being given back, concurrently with everything else.
     pub(super) closing: ClosingClouds,
     pub(super) stops: Stops,
     pub(super) phase: Phase,
@@ -29,46 +29,46 @@ pub(super) struct Resources<'a> {
 /// What the session does with machines and results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It runs the plan. Kept machines are used, or stay as they are.
+    /// The session runs the plan. Kept machines are used, or stay unchanged.
     Running,
-    /// It ends what was left, kept machines included, and runs nothing.
+    /// The session only ends and removes what earlier sessions left, including kept machines. It carries out no run.
     Clearing,
-    /// Everything is being closed, so that no failure of a site's task may interrupt that.
-    Closing(Extent),
+    /// Everything is being closed; a failure of a site's task must not interrupt that.
+    Closing(ResourceExtent),
 }
 
-/// What is closed.
+/// How much of the campaign's resources is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum ResourceExtent {
     Everything,
-    /// Clusters keep what they have, because this machine has no room for the results that are only there.
+    /// Everything except results that exist only on clusters, because this machine has no room for them.
     AllButResults,
 }
 
 /// Requests to stop.
 pub(super) struct Stops {
-    /// The user's.
+    /// The user's requests.
     pub(super) user: StopSignal,
-    /// Stop attempts: the user's.
+    /// Stops attempts on the user's request.
     pub(super) runs: Arc<StopRequests>,
-    /// Stop attempts that cost money: the same, or the end of the budget.
+    /// Stops attempts that cost money, on the user's request or at the end of the budget.
     pub(super) paid_runs: Arc<StopRequests>,
 }
 
-/// Problems that do not end the session, but are its result.
+/// Problems that do not interrupt the session, but are returned as its result.
 #[derive(Default)]
 pub(super) struct Problems {
-    /// Sites of earlier sessions that could not be cleared, or an attempt's end that left something.
+    /// Something that an earlier session or an attempt left on a site, and that could not be removed.
     pub(super) leftover: Option<CampaignError>,
     /// The reason why the only site no longer works.
     pub(super) failure: Option<CampaignError>,
 }
 
-/// The first of several failures, which is the result; the others are reported at once.
+/// The first of several failures, which becomes the result; further failures are reported immediately.
 #[derive(Default)]
-pub(super) struct Failures(pub(super) Option<CampaignError>);
+pub(super) struct FailureCounts(pub(super) Option<CampaignError>);
 
-impl Failures {
+impl FailureCounts {
     pub(super) fn add(&mut self, error: CampaignError, record: &mut CampaignRecord<'_>) {
         match self.0 {
             None => self.0 = Some(error),
@@ -78,7 +78,7 @@ impl Failures {
 }
 
 impl Resources<'_> {
-    /// The spending until now.
+    /// Returns the current spending, with the resources that continue to cost.
     pub(super) fn budget_view(&self) -> BudgetView<'_> {
         BudgetView {
             state: self.record.state(),
@@ -88,11 +88,8 @@ impl Resources<'_> {
         }
     }
 
-    /// Finds points that cannot run, because something is not installed or their site is not open, and reports them by reason.
-    pub(super) fn look_for_obstacles(
-        &mut self,
-        of_site: Option<&str>,
-    ) -> Result<(), CampaignError> {
+    /// Finds points that cannot run, because software is not installed or their site is not open; reports them by reason.
+    pub(super) fn find_obstacles(&mut self, of_site: Option<&str>) -> Result<(), CampaignError> {
         let runs: HashMap<&PointId, u64> =
             self.record
                 .scheduler
@@ -112,7 +109,7 @@ impl Resources<'_> {
         {
             let obstacle = match self.sites.executor(&planned.point.site) {
                 Some(executor) => executor.obstacle(planned),
-                // it is not needed, or could not be opened
+                // the site is not needed, or could not be opened
                 None => self.record.scheduler.obstacle(&planned.id).cloned(),
             };
             if let Some(reason) = obstacle {
@@ -128,7 +125,7 @@ impl Resources<'_> {
                 points: ids,
                 reason: reason.clone(),
             })?;
-            self.record.observer.on(&Progress::Skipped {
+            self.record.observer.on(&SessionProgress::Skipped {
                 reason,
                 points,
                 runs,
@@ -137,8 +134,8 @@ impl Resources<'_> {
         Ok(())
     }
 
-    /// Begins no more runs that cost money, and ends those under way.
-    pub(super) fn out_of_money(&mut self) -> Result<(), CampaignError> {
+    /// Stops beginning runs that cost money, and ends the active ones.
+    pub(super) fn budget_exhausted(&mut self) -> Result<(), CampaignError> {
         let Some(limit) = self.budget.limit().map(|b| b.usd) else {
             return Ok(());
         };
@@ -154,12 +151,12 @@ impl Resources<'_> {
             &waiting,
             format!("{used_up}; {}", OverBudget::hint("cvc run")),
         )?;
-        // those on which nothing runs; the others follow when their runs have ended
+        // sites on which nothing is active; the others follow when their runs have ended
         self.close_idle_clouds();
         Ok(())
     }
 
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn continues(&self) -> bool {
         *self.stops.user.borrow() == StopRequest::GoOn
     }
 }

@@ -1,5 +1,5 @@
-//! Decides what remains to be done and which run comes next. No side effects: each decision follows from the plan, the journal's state, and
-//! the free nodes of sites.
+//! Decides which runs are pending and which comes next. No side effects: each decision follows from the plan, the journal's state, and the free nodes
+//! of sites.
 
 use super::{
     plan_index::PlanIndex,
@@ -12,42 +12,47 @@ use cvc_core::ids::{PointId, RunId};
 use cvc_core::plan::{Plan, PlannedRun};
 use cvc_core::point::{Point, Repeat};
 use cvc_engine::attempt::Task;
-use cvc_journal::CampaignState;
+use cvc_journal::{CampaignState, RunState};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The free capacity of sites.
 pub(super) trait Capacity {
-    /// Whether runs of a site may be side by side; `None` if it is not open.
+    /// Returns whether the site may carry out several runs at the same time; `None` if the site is not open.
     fn side_by_side(&self, site: &str) -> Option<bool>;
 
-    /// Whether runs of two different sites disturb each other: the sites share a machine, or the campaign wants one after the other.
+    /// Returns whether runs of two different sites disturb each other: the sites share a machine, or the campaign wants one site after the other.
     fn are_neighbours(&self, site: &str, other: &str) -> bool;
 
-    /// This many free nodes of a site; `None` if there are fewer.
+    /// Returns the names of `wanted` free nodes of a site, none of which is in `used`; `None` if fewer nodes are free.
     fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>)
     -> Option<Vec<String>>;
 }
 
 /// Numbers of runs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct RunTally {
     pub(super) succeeded: u64,
     pub(super) failed: u64,
+    /// Failed runs that were expected to fail; included in `failed`.
+    pub(super) failed_as_expected: u64,
+    /// Successful runs that were expected to fail; included in `succeeded`.
+    pub(super) succeeded_unexpectedly: u64,
     pub(super) skipped: u64,
     pub(super) left: u64,
 }
 
-/// How far a run is taken up that an earlier controller handed over to an agent, which may be carrying it out.
+/// Progress of adopting a run that an earlier controller submitted to an agent. The agent may still be carrying the run out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Adoption {
     Waiting,
     UnderWay,
 }
 
-/// The runs of a plan: which are settled, under way, lost, forgiven.
+/// Selects the next run of a plan. The choice depends on which runs are settled (they need no further attempt), active or lost, and which failed runs
+/// the user wants to retry.
 ///
-/// Each event costs as much with many runs as with few: open runs wait in queues of those that need the same, and what is under way is
-/// counted by site. No queue is scanned, except to give up what is in it.
+/// The cost of handling an event does not depend on the number of runs: open runs that need the same number of nodes of the same site share a queue,
+/// and active runs are counted by site. A whole queue is scanned only to give up its runs.
 pub(super) struct Scheduler<'a> {
     index: PlanIndex<'a>,
     settings: &'a RunSettings,
@@ -55,14 +60,14 @@ pub(super) struct Scheduler<'a> {
     queues: Queues<'a>,
     /// Points that cannot run, with the reason.
     obstacles: BTreeMap<PointId, String>,
-    /// Runs that are left for later sessions.
+    /// Runs that this session leaves for later sessions.
     left_out: HashSet<usize>,
     under_way: UnderWay,
-    /// Runs that an earlier controller handed over.
+    /// Runs that an earlier controller submitted to an agent.
     adopted: BTreeMap<usize, Adoption>,
-    /// All runs before this one are settled.
+    /// Index of the first run that may be unsettled: all runs before it are settled.
     first_open: usize,
-    /// How often it was asked whether a run is settled.
+    /// Number of checks whether a run is settled; counted by a test.
     #[cfg(test)]
     looks: std::cell::Cell<u64>,
 }
@@ -99,12 +104,12 @@ impl<'a> Scheduler<'a> {
         self.index.point(id)
     }
 
-    /// The point of a run of the plan.
+    /// Returns the point of a run of the plan.
     pub(super) fn point_of(&self, run: &RunId) -> Option<&'a Point> {
         self.point(&self.index.run(self.index.number(run)?).point)
     }
 
-    /// Whether the plan has points of no other site.
+    /// Returns whether all points of the plan are on this site.
     pub(super) fn is_only_site(&self, site: &str) -> bool {
         self.index.plan.points.iter().all(|p| p.point.site == site)
     }
@@ -113,7 +118,7 @@ impl<'a> Scheduler<'a> {
         self.obstacles.get(point)
     }
 
-    /// Skips points from now on, for this reason.
+    /// Skips these points from now on, for this reason.
     pub(super) fn obstruct(&mut self, points: impl IntoIterator<Item = PointId>, reason: &str) {
         for point in points {
             for number in self.index.numbers_of(&point) {
@@ -123,7 +128,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Leaves runs for later sessions, but for those that are done and those that an earlier controller handed over.
+    /// Leaves these runs for later sessions, except runs that need no further attempt and runs that an earlier controller submitted to an agent.
     pub(super) fn leave_out<'r>(
         &mut self,
         state: &CampaignState,
@@ -140,7 +145,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Whether an earlier controller handed this run over.
+    /// Returns whether an earlier controller submitted this run to an agent.
     pub(super) fn is_adopted(&self, number: usize) -> bool {
         self.adopted.contains_key(&number)
     }
@@ -150,7 +155,7 @@ impl<'a> Scheduler<'a> {
         !self.left_out.is_empty() && number().is_some_and(|n| self.left_out.contains(&n))
     }
 
-    /// The runs of the plan that are not left for later sessions.
+    /// Returns the runs of the plan that are not left for later sessions.
     pub(super) fn runs_of_session(&self) -> impl Iterator<Item = &'a PlannedRun> {
         self.index
             .plan
@@ -159,7 +164,7 @@ impl<'a> Scheduler<'a> {
             .filter(|run| !self.is_left_out(&run.id))
     }
 
-    /// Gives a failed run its attempts again.
+    /// Allows a failed run its full number of attempts again. The past `attempts` no longer count.
     pub(super) fn forgive(&mut self, run: RunId, attempts: u32) {
         if let Some(number) = self.index.number(&run) {
             self.queues.add(number);
@@ -167,13 +172,13 @@ impl<'a> Scheduler<'a> {
         self.retries.forgive(run, attempts);
     }
 
-    /// Notes that an earlier controller handed this run over.
+    /// Records that an earlier controller submitted this run to an agent.
     pub(super) fn adopt(&mut self, run: &RunId) {
         let number = self.index.number(run);
         self.adopted.extend(number.map(|n| (n, Adoption::Waiting)));
     }
 
-    /// Notes that an attempt begins; [`end`](Self::end) undoes it.
+    /// Records that an attempt begins; [`end`](Self::end) undoes it.
     pub(super) fn begin(&mut self, task: Task) {
         if let Some(number) = self.index.number(&task.planned.id) {
             self.queues.remove(number);
@@ -184,21 +189,21 @@ impl<'a> Scheduler<'a> {
         self.under_way.add(task);
     }
 
-    /// Notes that an attempt has ended; `None` if it was not under way.
+    /// Records that an attempt has ended, and returns its task; `None` if the run was not under way.
     pub(super) fn end(&mut self, run: &RunId) -> Option<Task> {
         let number = self.index.number(run);
         if let Some(number) = &number {
             self.adopted.remove(number);
         }
         let task = self.under_way.remove(run)?;
-        // it may be tried again: if not, that is seen when its turn comes
+        // the run may be retried; if it is settled, its queue skips it later
         if let Some(number) = number {
             self.queues.add(number);
         }
         Some(task)
     }
 
-    /// Number of nodes of the mappings of attempts under way on a site.
+    /// Returns the number of nodes that the active attempts on a site need by their mappings.
     pub(super) fn nodes_under_way(&self, site: &str) -> u32 {
         self.under_way.mapped_nodes(site)
     }
@@ -207,7 +212,7 @@ impl<'a> Scheduler<'a> {
         self.under_way.tasks()
     }
 
-    /// Whether a run is not to be tried, or needs no further attempt.
+    /// Returns whether a run must not be tried, or needs no further attempt.
     pub(super) fn is_settled(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
@@ -217,8 +222,8 @@ impl<'a> Scheduler<'a> {
             || self.retries.attempts_before(state, &planned.id).is_none()
     }
 
-    /// Whether a run is not to be tried because its point failed too often, or needs no further run. What an earlier controller began is under way all the same, and
-    /// nothing may start beside it.
+    /// Returns whether a run must not be tried because its point is quarantined, or needs no further run. Runs that an earlier controller submitted
+    /// to an agent are never excluded in this way: they may still be active, and nothing else may start on their site.
     fn is_set_aside(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
         let is_adopted = || {
             let number = self.index.number(&planned.id);
@@ -232,7 +237,7 @@ impl<'a> Scheduler<'a> {
         !self.is_settled(state, planned) && !self.under_way.has(&planned.id)
     }
 
-    /// Skips the runs at the beginning that are settled, of the plan and of each queue.
+    /// Skips the settled runs at the beginning of the plan and of each queue.
     pub(super) fn advance(&mut self, state: &CampaignState) {
         while let Some(run) = self.index.plan.runs.get(self.first_open)
             && self.is_settled(state, run)
@@ -245,12 +250,12 @@ impl<'a> Scheduler<'a> {
         self.queues = queues;
     }
 
-    /// Whether all runs were settled at the last [`Self::advance`].
+    /// Returns whether all runs were settled at the last [`Self::advance`].
     pub(super) fn is_done(&self) -> bool {
         self.first_open >= self.index.plan.runs.len()
     }
 
-    /// Runs that remain and are not under way, of wanted sites, in the order of the plan.
+    /// Returns the runs that remain and are not under way, on sites for which `wanted` is true, in the order of the plan.
     pub(super) fn open_runs(
         &self,
         state: &CampaignState,
@@ -270,7 +275,7 @@ impl<'a> Scheduler<'a> {
             .collect()
     }
 
-    /// The runs of a site that remain and are not under way: their numbers and points, in the order of the plan.
+    /// Returns the runs of a site that remain and are not under way, in the order of the plan: number in the plan, point identifier, point.
     pub(super) fn open_numbers(
         &self,
         state: &CampaignState,
@@ -285,7 +290,7 @@ impl<'a> Scheduler<'a> {
             .collect()
     }
 
-    /// The points of the runs of a site that may still succeed: those that remain, and those under way.
+    /// Returns the points of a site with runs that may still succeed: remaining runs, and runs under way.
     pub(super) fn open_points(
         &self,
         state: &CampaignState,
@@ -302,7 +307,7 @@ impl<'a> Scheduler<'a> {
             .filter(|task| task.point.site == site)
             .map(|task| &task.planned.point)
             .collect();
-        // what runs is no reason to wait if nothing follows
+        // if no further run follows, the active runs need not be considered
         if waiting.is_empty() {
             return Vec::new();
         }
@@ -315,14 +320,14 @@ impl<'a> Scheduler<'a> {
             .collect()
     }
 
-    /// Whether a run of a site has succeeded, in any session.
+    /// Returns whether a run of a site has succeeded, in any session.
     pub(super) fn has_succeeded(&self, state: &CampaignState, site: &str) -> bool {
         let runs = (0..).zip(&self.index.plan.runs);
         let mut of_site = runs.filter(|(number, _)| self.index.site(*number) == Some(site));
         of_site.any(|(_, run)| state.has_succeeded(&run.id))
     }
 
-    /// Runs of one point that remain and are not under way.
+    /// Returns the runs of one point that remain and are not under way.
     pub(super) fn open_runs_of(
         &self,
         state: &CampaignState,
@@ -332,7 +337,7 @@ impl<'a> Scheduler<'a> {
         runs.filter(|r| self.is_open(state, r)).collect()
     }
 
-    /// Sites that have something left to do.
+    /// Returns the sites with work left.
     pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
         let wanted = |r: &&PlannedRun| {
             !self.is_left_out(&r.id)
@@ -348,7 +353,7 @@ impl<'a> Scheduler<'a> {
             .collect()
     }
 
-    /// Whether something runs or remains to run on a site.
+    /// Returns whether something runs or remains to run on a site.
     pub(super) fn is_busy(&self, state: &CampaignState, site: &str) -> bool {
         self.under_way.sites().any(|s| s == site)
             || self
@@ -357,7 +362,7 @@ impl<'a> Scheduler<'a> {
                 .any(|q| q.site == site && self.first_of(state, q).is_some())
     }
 
-    /// The first open run of a queue.
+    /// Returns the first open run of a queue.
     fn first_of(&self, state: &CampaignState, queue: &Queue<'_>) -> Option<usize> {
         queue
             .runs
@@ -366,8 +371,8 @@ impl<'a> Scheduler<'a> {
             .find(|number| self.is_open(state, self.index.run(*number)))
     }
 
-    /// The next run that may start beside those under way. Runs that an earlier controller began come first, and nothing starts beside
-    /// them, because only their agent knows their nodes.
+    /// Returns the next run that may start while other runs are active. Runs that an earlier controller submitted to an agent come first, and no
+    /// other run starts on their site or a neighbouring site while they are active, because only their agent knows their nodes.
     pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
         let adopted = |adoption: Adoption| {
             let of_kind = self.adopted.iter().filter(move |(_, a)| **a == adoption);
@@ -383,7 +388,7 @@ impl<'a> Scheduler<'a> {
         if let Some(number) = self.first_with_nodes(waiting, capacity) {
             return Some(number);
         }
-        // nothing begins beside what an earlier controller handed over
+        // nothing starts on a site while runs of an earlier controller are active there
         let is_free = |site: &str| {
             taking_up
                 .iter()
@@ -399,7 +404,8 @@ impl<'a> Scheduler<'a> {
         self.first_with_nodes(first, capacity)
     }
 
-    /// The first of these runs whose nodes are free. A site is not asked again for as many nodes as it does not have.
+    /// Returns the first of these runs whose nodes are free. If a site does not have a number of free nodes, the site is not queried again for that
+    /// number or more.
     fn first_with_nodes(&self, numbers: Vec<usize>, capacity: &impl Capacity) -> Option<usize> {
         let mut too_many: HashMap<&str, u32> = HashMap::new();
         numbers.into_iter().find(|number| {
@@ -419,7 +425,8 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// Nodes that a run may have now. Neighbours disturb measurements, so it runs alone on its machines unless its site allows others beside it.
+    /// Returns the nodes that a run may use now; `None` if they are not free. Runs of neighbouring sites disturb measurements, so a run has its
+    /// machines to itself unless its site allows several runs at the same time.
     pub(super) fn nodes_for(
         &self,
         planned: &PlannedRun,
@@ -439,7 +446,48 @@ impl<'a> Scheduler<'a> {
         capacity.free_nodes(site, point.mapping.nodes() as usize, used)
     }
 
-    /// Numbers of failed and remaining runs of a point, if it has failed often enough to be given up.
+    /// Returns the nodes for a run that continues from a checkpoint. Nodes of the run's last attempt that are free keep their position in the
+    /// mapping; the others are replaced by nodes from `chosen` or other free nodes.
+    pub(super) fn nodes_as_before(
+        &self,
+        state: &CampaignState,
+        planned: &PlannedRun,
+        chosen: Vec<String>,
+        capacity: &impl Capacity,
+    ) -> Vec<String> {
+        let before = state
+            .runs
+            .get(&planned.id)
+            .and_then(|history| history.attempts.last());
+        let before: Vec<String> = before.map_or_else(Vec::new, |a| {
+            a.nodes.iter().map(ToString::to_string).collect()
+        });
+        let Some(site) = self.point(&planned.point).map(|point| point.site.as_str()) else {
+            return chosen;
+        };
+        if before.len() != chosen.len() {
+            return chosen;
+        }
+        let used = self.under_way.nodes(site);
+        // a single machine that counts as several nodes provides its name any number of times
+        let free = (chosen.len()..)
+            .map_while(|n| {
+                capacity
+                    .free_nodes(site, n, used)
+                    .filter(|nodes| nodes.len() == n)
+            })
+            .last()
+            .unwrap_or_else(|| chosen.clone());
+        let mut others = free.iter().filter(|node| !before.contains(node));
+        let in_place = before.iter().map(|node| match free.contains(node) {
+            true => Some(node.clone()),
+            false => others.next().cloned(),
+        });
+        in_place.collect::<Option<Vec<_>>>().unwrap_or(chosen)
+    }
+
+    /// Returns the number of failed runs and the number of remaining runs of a point, if it has failed often enough to be quarantined and is not
+    /// quarantined yet; otherwise `None`.
     pub(super) fn to_quarantine(
         &self,
         state: &CampaignState,
@@ -455,7 +503,7 @@ impl<'a> Scheduler<'a> {
         (failures >= self.settings.quarantine_after && skipped > 0).then_some((failures, skipped))
     }
 
-    /// The counted runs of a point that succeeded, and how many of its runs may still be tried.
+    /// Returns the counted runs of a point that succeeded, and how many of its runs may still be tried.
     pub(super) fn counted_runs(
         &self,
         state: &CampaignState,
@@ -470,24 +518,36 @@ impl<'a> Scheduler<'a> {
         )
     }
 
-    /// Number of runs of a point that may still be tried.
+    /// Returns the number of runs of a point that may still be tried.
     fn still_tried(&self, state: &CampaignState, point: &PointId) -> u64 {
         let runs = self.index.runs_of(point);
         runs.filter(|r| self.retries.attempts_before(state, &r.id).is_some())
             .count() as u64
     }
 
-    /// Where the runs of the plan stand.
-    pub(super) fn tally(&self, state: &CampaignState) -> Tally {
-        let mut tally = Tally::default();
+    /// Returns why the runs of a point are expected to fail, if they are.
+    pub(super) fn expected_failure(&self, point: &PointId) -> Option<&'a str> {
+        self.index.expected_failure(point)
+    }
+
+    /// Returns the progress of the plan's runs.
+    pub(super) fn tally(&self, state: &CampaignState) -> RunTally {
+        let mut tally = RunTally::default();
         for planned in &self.index.plan.runs {
             let has_ended = self.retries.attempts_before(state, &planned.id).is_none();
             let is_given_up = self.obstacles.contains_key(&planned.point)
                 || state.quarantined.contains(&planned.point);
+            let is_expected_to_fail = self.expected_failure(&planned.point).is_some();
             if state.has_succeeded(&planned.id) {
                 tally.succeeded += 1;
+                tally.succeeded_unexpectedly += u64::from(is_expected_to_fail);
             } else if has_ended {
                 tally.failed += 1;
+                let is_of_program = matches!(
+                    state.run(&planned.id),
+                    Some(RunState::Finished { outcome, .. }) if outcome.is_failure_of_program()
+                );
+                tally.failed_as_expected += u64::from(is_expected_to_fail && is_of_program);
             } else if is_given_up {
                 tally.skipped += 1;
             } else if !state.decided.contains_key(&planned.point) {
@@ -498,7 +558,7 @@ impl<'a> Scheduler<'a> {
         tally
     }
 
-    /// Number of runs that can run, and number of runs that need no further attempt.
+    /// Returns the number of the session's runs that can run and are needed, and the number of all runs of the plan that need no further attempt.
     pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
         let is_needed = |r: &&PlannedRun| {
             !state.decided.contains_key(&r.point)
@@ -523,13 +583,13 @@ impl<'a> Scheduler<'a> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::runner::retries::Loss;
+    use crate::runner::retries::NodeLoss;
     use cvc_core::campaign::Order;
     use cvc_core::mapping::Mapping;
     use cvc_core::outcome::{Cause, Outcome};
     use cvc_core::point::{PlannedPoint, Repeat};
+    use cvc_journal::Attempt;
     use cvc_journal::RunHistory;
-    use cvc_journal::{Attempt, RunState};
 
     pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> =
         std::sync::LazyLock::new(|| RunSettings {
@@ -549,7 +609,8 @@ pub(super) mod tests {
             locale: cvc_core::campaign::DEFAULT_LOCALE.to_owned(),
         });
 
-    /// Sites with free nodes; those that begin with `s` take runs side by side, those that begin with `far` share no machine with others.
+    /// Sites with free nodes. Sites whose names begin with `s` run several runs at the same time; sites whose names begin with `far` share no machine
+    /// with others.
     struct Nodes(BTreeMap<&'static str, Vec<&'static str>>);
 
     impl Capacity for Nodes {
@@ -582,7 +643,7 @@ pub(super) mod tests {
         Nodes([("alone", vec!["a1"]), ("shared", vec!["s1", "s2"])].into())
     }
 
-    /// A plan with two runs of one point on each of these sites, site by site.
+    /// Returns a plan with two runs of one point on each of these sites, site by site.
     fn plan(sites: &[&str]) -> Plan {
         let id = |site: &str| PointId::from_written(site);
         let point = |site: &str| Point {
@@ -610,6 +671,7 @@ pub(super) mod tests {
                     id: id(s),
                     point: point(s),
                     baseline: false,
+                    expected_failure: None,
                 })
                 .collect(),
             runs: sites.iter().flat_map(|s| [run(s, 1), run(s, 2)]).collect(),
@@ -629,10 +691,11 @@ pub(super) mod tests {
             dispatch: 0,
             nodes,
             disk_bytes: None,
+            resume: None,
         }
     }
 
-    /// Starts all that may start, and gives their names.
+    /// Starts all runs that may start, and returns their names.
     fn start_all(scheduler: &mut Scheduler<'_>, state: &CampaignState) -> Vec<String> {
         start_on(scheduler, state, &nodes())
     }
@@ -672,6 +735,7 @@ pub(super) mod tests {
             lost: false,
             nodes: Default::default(),
             not_again: None,
+            kept_bytes: None,
         };
         let outcome = failures.last().map_or(Outcome::Succeeded, failed);
         let last = RunState::Finished {
@@ -691,7 +755,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_site_without_side_by_side_has_one_run_and_nothing_beside_it() {
+    fn a_site_without_side_by_side_has_one_run_and_no_other() {
         let plan = plan(&["alone", "shared"]);
         let (mut scheduler, mut state) =
             (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
@@ -708,9 +772,9 @@ pub(super) mod tests {
         assert!(scheduler.is_done());
         assert_eq!(
             scheduler.tally(&state),
-            Tally {
+            RunTally {
                 succeeded: 4,
-                ..Tally::default()
+                ..RunTally::default()
             }
         );
     }
@@ -730,7 +794,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_an_earlier_controller_has_begun_comes_first_and_nothing_beside_it() {
+    fn runs_begun_by_an_earlier_controller_come_first_and_alone() {
         let plan = plan(&["shared"]);
         let (mut scheduler, mut state) =
             (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
@@ -760,7 +824,7 @@ pub(super) mod tests {
         );
         end(&mut scheduler, &mut state, "far-1", &[]);
         assert_eq!(start_on(&mut scheduler, &state, &nodes), ["far-2"]);
-        // what an earlier controller handed over to one keeps only that one waiting
+        // an adopted run on one site delays only that site
         let mut scheduler = Scheduler::new(&plan, &SETTINGS);
         scheduler.adopt(&RunId::from_written("far-2"));
         let started = start_on(&mut scheduler, &CampaignState::default(), &nodes);
@@ -778,15 +842,15 @@ pub(super) mod tests {
         assert!(scheduler.is_done() && scheduler.open_runs(&state, |_| true).is_empty());
         assert_eq!(
             scheduler.tally(&state),
-            Tally {
+            RunTally {
                 skipped: 2,
-                ..Tally::default()
+                ..RunTally::default()
             }
         );
     }
 
     #[test]
-    fn retries_do_not_count_what_was_no_fault_of_the_run() {
+    fn retries_do_not_count_failures_that_were_no_fault_of_the_run() {
         let plan = plan(&["alone"]);
         let (mut scheduler, mut state) =
             (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
@@ -833,12 +897,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_decided_point_does_not_need_is_not_left() {
+    fn runs_that_a_decided_point_does_not_need_are_not_left() {
         let plan = plan(&["alone"]);
         let (mut scheduler, mut state) =
             (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
         end(&mut scheduler, &mut state, "alone-1", &[]);
-        let decision = cvc_journal::Decision {
+        let decision = cvc_journal::PointDecision {
             repeats: 1,
             is_narrow: true,
             reason: String::new(),
@@ -848,9 +912,9 @@ pub(super) mod tests {
             .insert(PointId::from_written("alone"), decision);
         assert_eq!(
             scheduler.tally(&state),
-            Tally {
+            RunTally {
                 succeeded: 1,
-                ..Tally::default()
+                ..RunTally::default()
             }
         );
         assert_eq!(scheduler.progress(&state), (1, 1));
@@ -872,7 +936,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_lost_attempt_is_done_again_three_times_in_all_sessions_together() {
+    fn a_lost_attempt_is_repeated_three_times_over_all_sessions() {
         let plan = plan(&["alone"]);
         let mut scheduler = Scheduler::new(&plan, &SETTINGS);
         let (one, other) = (
@@ -891,6 +955,7 @@ pub(super) mod tests {
                 lost,
                 with_controller: false,
                 nodes: Default::default(),
+                kept_bytes: None,
                 not_again: None,
             };
             let history = state.runs.entry(one.clone());
@@ -901,22 +966,34 @@ pub(super) mod tests {
             history.or_insert_with(begun).attempts.push(attempt);
             loss
         };
-        assert_eq!(lose(&scheduler, false), Loss::Again, "the user stopped it");
-        let losses: Vec<Loss> = (0..4).map(|_| lose(&scheduler, true)).collect();
+        assert_eq!(
+            lose(&scheduler, false),
+            NodeLoss::Again,
+            "the user stopped it"
+        );
+        let losses: Vec<NodeLoss> = (0..4).map(|_| lose(&scheduler, true)).collect();
         assert_eq!(
             losses,
-            [Loss::Again, Loss::Again, Loss::Again, Loss::TooOften(4)]
+            [
+                NodeLoss::Again,
+                NodeLoss::Again,
+                NodeLoss::Again,
+                NodeLoss::TooOften(4)
+            ]
         );
         scheduler.forgive(one.clone(), 1);
         assert_eq!(
             lose(&scheduler, true),
-            Loss::Again,
+            NodeLoss::Again,
             "the user wants further attempts"
         );
-        assert_eq!(scheduler.retries.judge_loss(&state, &other), Loss::Again);
+        assert_eq!(
+            scheduler.retries.judge_loss(&state, &other),
+            NodeLoss::Again
+        );
         assert_eq!(
             scheduler.retries.judge_end_of_controller(&state, &one),
-            Loss::Again,
+            NodeLoss::Again,
             "its controller has outlived it each time"
         );
     }
@@ -936,6 +1013,7 @@ pub(super) mod tests {
                 lost: false,
                 with_controller: *with_controller,
                 nodes: Default::default(),
+                kept_bytes: None,
                 not_again: None,
             });
             let history = RunHistory {
@@ -950,10 +1028,10 @@ pub(super) mod tests {
         };
         assert_eq!(
             judge(&[true, false, false, true, false]),
-            Loss::Again,
+            NodeLoss::Again,
             "the user stopped the others"
         );
-        assert_eq!(judge(&[true, true, false, true]), Loss::TooOften(4));
+        assert_eq!(judge(&[true, true, false, true]), NodeLoss::TooOften(4));
     }
 
     #[test]
@@ -990,10 +1068,10 @@ pub(super) mod tests {
         assert!(scheduler.is_done());
         assert_eq!(
             scheduler.tally(&state),
-            Tally {
+            RunTally {
                 failed: 2,
                 skipped: 1,
-                ..Tally::default()
+                ..RunTally::default()
             }
         );
     }

@@ -1,5 +1,5 @@
-//! The scheduler against a plain one, which looks at every run of the plan each time, over random plans and histories; and how much it
-//! looks at.
+//! Compares the scheduler with a plain reference scheduler, over random plans and histories. The reference scheduler examines every run of the plan
+//! at each step. Also counts how many runs the scheduler examines.
 
 use super::scheduler::{Capacity, Scheduler, tests::SETTINGS};
 use cvc_core::ids::{PointId, RunId};
@@ -15,10 +15,10 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
 };
 
-/// Sites: the last one is not open, the first takes one run at a time.
+/// Names of sites. The first site runs one run at a time, and the last one is not open.
 const SITES: [&str; 4] = ["alone", "small", "large", "closed"];
 
-/// How many nodes each site has now.
+/// Number of nodes of each site now.
 struct Nodes {
     count: [usize; 4],
     asked: Cell<u64>,
@@ -47,7 +47,7 @@ impl Capacity for Nodes {
     }
 }
 
-/// A plan with points of these sites and numbers of nodes; `order` has the point of each run.
+/// Returns a plan with points of these sites and numbers of nodes; `order` gives the point of each run.
 fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
     let id = |at: usize| PointId::from_written(&format!("p{at}"));
     let point = |(site, nodes): &(usize, u32)| Point {
@@ -78,6 +78,7 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
                 id: id(at),
                 point: point(p),
                 baseline: false,
+                expected_failure: None,
             })
             .collect(),
         runs: order.iter().enumerate().map(run).collect(),
@@ -86,7 +87,7 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
     }
 }
 
-/// The plain scheduler.
+/// The plain reference scheduler.
 #[derive(Default)]
 struct Plain {
     obstacles: BTreeSet<PointId>,
@@ -191,12 +192,12 @@ impl Plain {
     }
 }
 
-/// What happens to a campaign.
+/// Events of a simulated campaign.
 #[derive(Clone, Debug)]
 enum Happens {
-    /// What may start is started.
+    /// All runs that may start are started.
     Start,
-    /// The attempt under way at this position ends so.
+    /// The active attempt at this position ends in this way.
     End(usize, End),
     Quarantine(usize),
     Obstruct(usize),
@@ -228,7 +229,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// Takes the end of an attempt into the state, as its journal would.
+/// Applies the end of an attempt to the state, as its journal would.
 fn fold(state: &mut CampaignState, task: &Task, end: End) {
     let failed = |cause| Outcome::Failed {
         cause,
@@ -259,6 +260,7 @@ fn fold(state: &mut CampaignState, task: &Task, end: End) {
         lost: abandoned,
         with_controller: false,
         nodes: Default::default(),
+        kept_bytes: None,
         not_again: None,
     };
     let begun = || RunHistory {
@@ -295,6 +297,7 @@ fn task(
         dispatch: 0,
         nodes,
         disk_bytes: None,
+        resume: None,
     }
 }
 
@@ -302,7 +305,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_same_runs_start_in_the_same_order_as_if_all_were_looked_at(
+    fn runs_start_in_the_same_order_as_with_a_full_scan(
         points in prop::collection::vec((0usize..4, 1u32..4), 1..6),
         order in prop::collection::vec(0usize..6, 0..30),
         adopted in prop::collection::vec(0usize..30, 0..3),
@@ -371,9 +374,10 @@ proptest! {
     }
 }
 
-/// Carries out a plan of so many runs, with failures; how often the scheduler looked at a run or asked for nodes, for each run.
-fn looks_for_each_run(runs: usize) -> u64 {
-    // a site of one run at a time that is always busy, and two on which others run side by side, with more than one number of nodes
+/// Carries out a plan of this many runs, with failures. Returns how often the scheduler examined a run or requested nodes, divided by the number of
+/// runs.
+fn examined_for_each_run(runs: usize) -> u64 {
+    // two sites that carry out several runs at the same time, with more than one number of nodes, and a site that is not open
     let points = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1)];
     let order: Vec<usize> = (0..runs).map(|n| n % points.len()).collect();
     let plan = plan(&points, &order);
@@ -394,7 +398,7 @@ fn looks_for_each_run(runs: usize) -> u64 {
             .iter()
             .filter(|site| scheduler.is_busy(&state, site))
             .count();
-        // the one that is not open stays
+        // only the site that is not open still has runs to do
         let Some(run) = scheduler.under_way().keys().min().cloned() else {
             break assert_eq!(busy, 1);
         };
@@ -412,8 +416,8 @@ fn looks_for_each_run(runs: usize) -> u64 {
 }
 
 #[test]
-fn a_run_costs_as_many_looks_in_a_large_plan_as_in_a_small_one() {
-    let (few, many) = (looks_for_each_run(500), looks_for_each_run(5000));
+fn examined_runs_for_each_run_do_not_grow_with_the_plan() {
+    let (few, many) = (examined_for_each_run(500), examined_for_each_run(5000));
     assert!(
         many <= few + 1 && many < 60,
         "{few} looks for each of 500 runs, {many} for each of 5000"

@@ -1,4 +1,4 @@
-//! What a session is limited to: some points, some time, a block. The rest is left for later sessions.
+//! Limits of a session: selected points, an end time, a last block. The other runs are left for later sessions.
 
 use cvc_core::ids::{PointId, RunId};
 
@@ -15,9 +15,9 @@ pub(super) struct SessionLimit {
     selected: Option<HashSet<PointId>>,
     last_block: Option<u32>,
     end: Option<Instant>,
-    /// When the runs under way began.
+    /// Start times of the active runs.
     begun: HashMap<RunId, Instant>,
-    /// The longest run of each point that ended in this session.
+    /// Duration of the longest run of each point among the runs that ended in this session.
     longest: HashMap<PointId, Duration>,
 }
 
@@ -36,8 +36,9 @@ impl SessionLimit {
         }
     }
 
-    /// Whether a run is not for this session: its point is not selected, its block comes later, or it would probably end too late.
-    /// `expected_s` are estimates, by point; runs of the point that ended in this session count for more.
+    /// Returns whether a run is excluded from this session: its point is not selected, its block comes later, or it would probably end too late.
+    /// `expected_s` has the estimated duration by point, seconds. If a run of the point has ended in this session, the duration of that run is used
+    /// instead.
     pub(super) fn excludes(
         &self,
         planned: &PlannedRun,
@@ -71,7 +72,7 @@ impl SessionLimit {
             .is_none_or(|then| then > end)
     }
 
-    /// The runs of a plan that are not for this session, as far as that is known now.
+    /// Returns the runs of a plan that are excluded from this session, by the current estimates.
     pub(super) fn excluded<'p>(
         &self,
         plan: &'p Plan,
@@ -84,7 +85,7 @@ impl SessionLimit {
             .collect()
     }
 
-    /// Whether the time is over.
+    /// Returns whether the session's time is over.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }

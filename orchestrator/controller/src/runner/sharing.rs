@@ -1,11 +1,11 @@
-//! Tells the fleets how long the budget lasts for them.
+//! Sets the time until which the budget pays for each fleet.
 
 use super::{fleet_end::share_of, resources::Resources};
 use cvc_cloud::cost;
 use cvc_core::clock;
 
 impl Resources<'_> {
-    /// Tells each fleet what is left of the budget, so that without cvc all of them end before that is used up.
+    /// Gives each fleet its share of the rest of the budget. If cvc dies, all fleets then end by themselves before the budget is used up.
     pub(super) fn share_budget(&self) {
         let Some(limit) = self
             .budget
@@ -30,8 +30,8 @@ impl Resources<'_> {
         }
     }
 
-    /// Sites whose instances are still to be launched, each with what they will cost in a second: they get their share although they are not
-    /// there yet.
+    /// Returns the sites whose instances have not been launched yet, each with its future cost per second, US dollars. They get a share of the budget
+    /// although their instances do not exist yet.
     fn pending_fleets(&self) -> Vec<(String, f64)> {
         let state = self.record.state();
         let is_pending = |name: &&String| !self.sites.is_open(name) && !self.closing.has(name);
@@ -52,7 +52,7 @@ impl Resources<'_> {
                 continue;
             };
             let book = cost::PriceBook::open(&cost::cache_file()).for_budget();
-            // a site of unknown price is not launched
+            // a site of unknown price launches nothing
             let Ok(rate) = cost::dearest_rate(&book, site, None) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! The sites of a campaign that are open.
+//! The open sites of a campaign.
 
 use super::scheduler::Capacity;
 use cvc_cloud::Fleet;
@@ -13,24 +13,24 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// What carries out the attempts of a site.
+/// The executor of a site's attempts.
 pub type SiteExecutor = Arc<dyn Executor<CampaignError>>;
 
-/// Open sites, their cloud instances, and their events.
+/// Open sites, their cloud instances, and the events of sites.
 pub(super) struct Sites {
     executors: BTreeMap<String, SiteExecutor>,
-    /// Those of them that have something on other machines, which may lose nodes and is to be closed.
+    /// Open sites on other machines, which may lose nodes and must be closed.
     remotes: BTreeMap<String, Arc<Remote>>,
-    /// Machines of clouds, of sites that are open or being opened.
+    /// Cloud machines of the sites that are open or being opened.
     pub(super) fleets: BTreeMap<String, Arc<Fleet>>,
     pub(super) events: mpsc::UnboundedReceiver<SiteEvent>,
     event_sender: mpsc::UnboundedSender<SiteEvent>,
     /// Pairs of sites whose runs do not disturb each other.
-    apart: BTreeSet<(String, String)>,
+    independent: BTreeSet<(String, String)>,
 }
 
 impl Sites {
-    /// Begins with what is open from the first, since it needs no other machine.
+    /// Creates the set of open sites. It begins with the sites in `executors`, which need no other machine.
     pub(super) fn new(executors: HashMap<String, SiteExecutor>, spec: &Spec) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
         let pairs = spec.sites.keys().flat_map(|one| {
@@ -38,7 +38,7 @@ impl Sites {
                 .keys()
                 .map(move |other| (one.clone(), other.clone()))
         });
-        let apart = pairs
+        let independent = pairs
             .filter(|(one, other)| spec.are_apart(one, other))
             .collect();
         Self {
@@ -47,11 +47,11 @@ impl Sites {
             fleets: BTreeMap::new(),
             events,
             event_sender,
-            apart,
+            independent,
         }
     }
 
-    /// The reporter for sites' events.
+    /// Returns a sender for events of sites.
     pub(super) fn sender(&self) -> mpsc::UnboundedSender<SiteEvent> {
         self.event_sender.clone()
     }
@@ -64,22 +64,22 @@ impl Sites {
         self.executors.contains_key(site)
     }
 
-    /// The executor of an open site.
+    /// Returns the executor of an open site.
     pub(super) fn executor(&self, site: &str) -> Option<&SiteExecutor> {
         self.executors.get(site)
     }
 
-    /// An open site on other machines.
+    /// Returns an open site on other machines.
     pub(super) fn remote(&self, site: &str) -> Option<Arc<Remote>> {
         self.remotes.get(site).cloned()
     }
 
-    /// All open sites on other machines.
+    /// Returns all open sites on other machines.
     pub(super) fn remotes(&self) -> impl Iterator<Item = Arc<Remote>> {
         self.remotes.values().cloned()
     }
 
-    /// Adds a site on other machines, which is open now.
+    /// Adds a site on other machines that is now open.
     pub(super) fn add(&mut self, site: &str, remote: Remote) {
         let remote = Arc::new(remote);
         self.executors.insert(site.to_owned(), remote.clone());
@@ -91,7 +91,7 @@ impl Sites {
         self.remotes.remove(site);
     }
 
-    /// Cores of a node of an open site.
+    /// Returns the number of cores of a node of an open site; `None` if unknown.
     pub(super) fn cores(&self, site: &str) -> Option<u32> {
         Some(self.executors.get(site)?.cores())
     }
@@ -103,8 +103,10 @@ impl Capacity for Sites {
     }
 
     fn are_neighbours(&self, site: &str, other: &str) -> bool {
-        // a site that has left the campaign file may be anywhere
-        !self.apart.contains(&(site.to_owned(), other.to_owned()))
+        // a site that is no longer in the campaign file may share any machine
+        !self
+            .independent
+            .contains(&(site.to_owned(), other.to_owned()))
     }
 
     fn free_nodes(

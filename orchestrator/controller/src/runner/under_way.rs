@@ -1,24 +1,24 @@
-//! Attempts under way, and what they hold on each site.
+//! Active attempts, and the resources that they hold on each site.
 
 use cvc_core::ids::RunId;
 use cvc_engine::attempt::Task;
 use std::collections::{BTreeSet, HashMap};
 
-/// Attempts under way.
+/// The active attempts.
 #[derive(Default)]
 pub(super) struct UnderWay {
     tasks: HashMap<RunId, Task>,
     held: HashMap<String, Held>,
 }
 
-/// What the attempts under way on a site hold.
+/// The resources that the active attempts on a site hold.
 #[derive(Default)]
 struct Held {
     attempts: usize,
-    /// Number of nodes of their mappings.
+    /// Number of nodes that the mappings of the attempts need.
     mapped: u32,
     nodes: BTreeSet<String>,
-    /// How many further attempts hold a node: more than one only if an earlier controller said so.
+    /// For each node, how many further attempts hold it. Only runs of an earlier controller can share a node.
     again: HashMap<String, u32>,
 }
 
@@ -60,18 +60,18 @@ impl UnderWay {
         self.tasks.contains_key(run)
     }
 
-    /// Sites on which something runs.
+    /// Returns the sites with active attempts.
     pub(super) fn sites(&self) -> impl Iterator<Item = &str> {
         let busy = self.held.iter().filter(|(_, held)| held.attempts > 0);
         busy.map(|(site, _)| site.as_str())
     }
 
-    /// Number of nodes of the mappings of attempts on a site.
+    /// Returns the number of nodes that the mappings of the attempts on a site need.
     pub(super) fn mapped_nodes(&self, site: &str) -> u32 {
         self.held.get(site).map_or(0, |held| held.mapped)
     }
 
-    /// Nodes of a site that are in use.
+    /// Returns the nodes of a site that are in use.
     pub(super) fn nodes(&self, site: &str) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         self.held.get(site).map_or(&NONE, |held| &held.nodes)

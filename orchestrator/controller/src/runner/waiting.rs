@@ -1,8 +1,10 @@
-//! Handles events of sites, lost nodes, sites that no longer work, and the end of sites.
+//! Handles events of sites: lost nodes, sites that no longer work, and the end of sites.
 
 use super::{
-    super::observe::Progress,
-    OWNER_CHECK, fleet_end,
+    super::observe::SessionProgress,
+    OWNER_CHECK,
+    clouds::SiteChange,
+    fleet_end,
     record::Abandoned,
     resources::{Phase, Resources},
 };
@@ -17,12 +19,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-/// Time limit for lost nodes when nothing else can run, as a multiple of `lost_after_s`.
+/// Time limit for lost nodes to return when nothing else can run, as a multiple of `lost_after_s`.
 const NODES_PATIENCE: f64 = 8.0;
 
 impl Resources<'_> {
-    /// Waits for a future, handles events of sites meanwhile, and ends what costs when the money does. Not for long when another controller has
-    /// the campaign: a head node may be waited for for a day, and what is being closed is the other's.
+    /// Waits for a future; meanwhile handles events of sites, and ends costly resources when the budget ends. Stops waiting soon after another
+    /// controller has taken the campaign: a wait for a head node may last a day, and the resources now belong to the other controller.
     pub(super) async fn while_listening<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -30,25 +32,25 @@ impl Resources<'_> {
         tokio::pin!(work);
         let mut owner_check = tokio::time::interval(OWNER_CHECK);
         loop {
-            let lasts = self.money_lasts();
+            let lasts = self.budget_end();
             tokio::select! {
                 biased;
                 Some(event) = self.sites.events.recv() => self.listen(event)?,
                 done = &mut work => {
-                    // its last events
+                    // the last events of the sites
                     while let Ok(event) = self.sites.events.try_recv() {
                         self.listen(event)?;
                     }
                     return Ok(done);
                 }
-                () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => self.out_of_money()?,
+                () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => self.budget_exhausted()?,
                 _ = owner_check.tick() => self.record.journal.check_owner()?,
             }
         }
     }
 
-    /// Time at which what costs must be ended; `None` if the money lasts, or if there is nothing that could be ended.
-    fn money_lasts(&self) -> Option<Duration> {
+    /// Returns the time after which costly resources must be ended; `None` if the budget suffices, or if there is nothing to end.
+    fn budget_end(&self) -> Option<Duration> {
         self.budget.limit()?;
         let can_end = self
             .sites
@@ -62,21 +64,21 @@ impl Resources<'_> {
         self.budget.lasts(&self.budget_view())
     }
 
-    /// Handles an event of a site; journals what the site is about to do before it does it.
+    /// Handles an event of a site. Journals an action that a site announces before the site carries it out.
     pub(super) fn listen(&mut self, event: SiteEvent) -> Result<(), CampaignError> {
         match event {
             SiteEvent::Note(what) => self.record.say(what),
-            SiteEvent::Install(event) => self.record.observer.on(&Progress::Install(event)),
+            SiteEvent::Install(event) => self.record.observer.on(&SessionProgress::Install(event)),
             SiteEvent::Write(event, written) => {
                 let changes_means = fleet_end::changes_means(&event);
                 self.record.journal.write(event)?;
                 if changes_means {
                     self.share_budget();
                 }
-                // the site may have stopped waiting
+                // the site may have stopped waiting for the acknowledgement
                 let _ = written.send(());
             }
-            // what is open must be closed nevertheless
+            // the open sites must still be closed
             SiteEvent::Panicked(panic) if matches!(self.phase, Phase::Closing(_)) => {
                 tracing::error!(panic, "a task of a site panicked")
             }
@@ -85,9 +87,9 @@ impl Resources<'_> {
         Ok(())
     }
 
-    /// Waits for lost nodes when nothing is under way and nothing can start; gives up the points that need them if none comes back. Returns
-    /// whether there is something to do again.
-    pub(super) async fn wait_for_nodes(&mut self) -> Result<bool, CampaignError> {
+    /// Waits for lost nodes to return when nothing is active and nothing can start. If none returns in time, gives up the points that need them. Both
+    /// count as a change.
+    pub(super) async fn wait_for_nodes(&mut self) -> Result<SiteChange, CampaignError> {
         let waiting = self.record.open_runs(|_| true);
         let sites: BTreeSet<String> = waiting
             .iter()
@@ -95,45 +97,43 @@ impl Resources<'_> {
             .collect();
         let remotes: Vec<Arc<Remote>> = sites.iter().filter_map(|s| self.sites.remote(s)).collect();
         if remotes.is_empty() {
-            return Ok(false);
+            return Ok(SiteChange::Unchanged);
         }
         let counted: Vec<(Arc<Remote>, usize)> = remotes
             .iter()
             .map(|r| (Arc::clone(r), r.nodes().len()))
             .collect();
         let sites: Vec<String> = sites.into_iter().collect();
-        if self.repair_fleets(&sites, false).await? {
-            return Ok(true);
+        if self.repair_fleets(&sites, false).await? == SiteChange::Changed {
+            return Ok(SiteChange::Changed);
         }
-        // count again: a node may have come back meanwhile
+        // counted again, because a node may have returned meanwhile
         if self
             .record
             .scheduler
             .next(self.record.state(), &self.sites)
             .is_some()
+            || self.wait_for_change(counted).await? == SiteChange::Changed
         {
-            return Ok(true);
+            return Ok(SiteChange::Changed);
         }
-        if self.wait_for_change(counted).await? {
-            return Ok(true);
+        // the cloud shows these instances as running, but their agent receives no signs of life
+        if self.repair_fleets(&sites, true).await? == SiteChange::Changed {
+            return Ok(SiteChange::Changed);
         }
-        // the cloud shows them as running, but their agent does not hear from them
-        if self.repair_fleets(&sites, true).await? {
-            return Ok(true);
-        }
-        let reason = self.why_too_few(&remotes, &waiting);
+        let reason = self.reason_for_too_few_nodes(&remotes, &waiting);
         self.record.give_up(
             &waiting,
             format!("{reason}; the next `cvc run` tries again"),
         )?;
-        Ok(true)
+        Ok(SiteChange::Changed)
     }
 
-    /// Waits until the nodes of sites change or the user wants to stop; `false` if nothing changes for too long.
+    /// Waits until the nodes of sites change, the user wants to stop, or the time limit passes.
     async fn wait_for_change(
         &mut self,
         counted: Vec<(Arc<Remote>, usize)>,
-    ) -> Result<bool, CampaignError> {
+    ) -> Result<SiteChange, CampaignError> {
         let missed_s = counted
             .iter()
             .map(|(r, _)| r.lost_after_s())
@@ -150,25 +150,25 @@ impl Resources<'_> {
         let end = tokio::time::Instant::now() + patience;
         let mut owner_check = tokio::time::interval(OWNER_CHECK);
         loop {
-            let lasts = self.money_lasts();
+            let lasts = self.budget_end();
             tokio::select! {
                 biased;
                 Some(event) = self.sites.events.recv() => self.listen(event)?,
-                _ = changes.join_next() => return Ok(true),
-                // an error means that nobody can ask for a stop any more
-                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(true),
-                () = tokio::time::sleep_until(end) => return Ok(false),
+                _ = changes.join_next() => return Ok(SiteChange::Changed),
+                // an error means that no further request to stop can arrive
+                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(SiteChange::Changed),
+                () = tokio::time::sleep_until(end) => return Ok(SiteChange::Unchanged),
                 _ = owner_check.tick() => self.record.journal.check_owner()?,
                 () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => {
-                    self.out_of_money()?;
-                    return Ok(true);
+                    self.budget_exhausted()?;
+                    return Ok(SiteChange::Changed);
                 }
             }
         }
     }
 
-    /// The reason why runs have too few nodes.
-    fn why_too_few(&self, remotes: &[Arc<Remote>], waiting: &[&PlannedRun]) -> String {
+    /// Returns the reason why runs have too few nodes.
+    fn reason_for_too_few_nodes(&self, remotes: &[Arc<Remote>], waiting: &[&PlannedRun]) -> String {
         let lost: Vec<String> = remotes
             .iter()
             .flat_map(|r| r.lost())
@@ -190,8 +190,8 @@ impl Resources<'_> {
         format!("the site has {has} nodes, and the mapping needs {needs}")
     }
 
-    /// Handles an attempt that could not be carried out because its site no longer works: its remaining runs are skipped. The campaign ends
-    /// if it has no other site.
+    /// Handles an attempt that could not be carried out because its site no longer works. The remaining runs of the site are skipped; if the campaign
+    /// has no other site, it ends.
     pub(super) fn site_failed(
         &mut self,
         run: &RunId,
@@ -209,13 +209,13 @@ impl Resources<'_> {
             return Err(error);
         };
         let site = task.point.site.as_str();
-        // the next session repeats it
+        // the next session repeats the run
         self.record.abandon(run, task.attempt, Abandoned::CutOff)?;
         let what = error.to_string();
         self.record.say(what.clone());
         let waiting = self.record.open_runs(|s| s == site);
         if self.record.scheduler.is_only_site(site) {
-            // other runs under way finish first
+            // other active runs finish first
             self.problems.failure.get_or_insert(error);
         } else if matches!(error, CampaignError::Leftover { .. }) {
             self.problems.leftover.get_or_insert(error);

@@ -1,7 +1,7 @@
 //! Runs that fail: retries, points that are set aside, sites whose first runs fail alike.
 
-use crate::memory::{Bench, Course, LOCAL, Settings, one_point};
-use cvc_controller::observe::Progress;
+use crate::memory::{Bench, Course, HOSTS, LOCAL, Settings, one_point};
+use cvc_controller::observe::SessionProgress;
 use cvc_core::outcome::Cause;
 use cvc_engine::attempt::AttemptResult;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ async fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
         (bench.attempts(), bench.count("point-quarantined")),
         (vec![4, 5], 1)
     );
-    assert!(bench.has_heard(|p| matches!(p, Progress::Quarantined { skipped: 3, .. })));
+    assert!(bench.has_heard(|p| matches!(p, SessionProgress::Quarantined { skipped: 3, .. })));
     assert!(!summary.interrupted && bench.count("completed") == 1);
 
     // without a request nothing is tried again
@@ -84,7 +84,7 @@ async fn a_site_whose_first_runs_fail_alike_begins_no_more_and_continues_later()
     );
     assert!(bench.has_heard(|p| matches!(
         p,
-        Progress::FailedAlike {
+        SessionProgress::FailedAlike {
             points: 3,
             attempts: 3,
             left: 15,
@@ -92,7 +92,7 @@ async fn a_site_whose_first_runs_fail_alike_begins_no_more_and_continues_later()
             ..
         }
     )));
-    // regardless, if it is told to
+    // regardless, if requested
     let summary = bench.run_with(keep_going()).await;
     assert!(!summary.failed_alike && summary.left == 0, "{summary:?}");
     assert_eq!(bench.count("point-quarantined"), 3);
@@ -107,7 +107,7 @@ async fn a_site_whose_first_runs_fail_alike_begins_no_more_and_continues_later()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_works_lets_the_others_continue_and_attempts_that_cannot_help_are_left_out() {
+async fn a_success_lets_the_others_continue_and_hopeless_attempts_are_skipped() {
     let bench = Bench::new(LOCAL, THREE, "repeats = 2\nretries = 2");
     bench.set(|point, _| match point {
         0 | 1 => no_mesh(),
@@ -123,7 +123,7 @@ async fn what_works_lets_the_others_continue_and_attempts_that_cannot_help_are_l
     assert!((4..=6).contains(&(tried[0] + tried[1])), "{tried:?}");
     assert!(bench.has_heard(|p| matches!(
         p,
-        Progress::RunFinished { not_again: Some(why), retry: false, .. } if why.contains("failed twice in this way")
+        SessionProgress::RunFinished { not_again: Some(why), retry: false, .. } if why.contains("failed twice in this way")
     )));
     bench.run().await;
     assert_eq!(bench.attempts(), tried, "it is written down");
@@ -159,6 +159,57 @@ async fn an_attempt_that_is_lost_is_repeated_three_times_without_counting() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_left_a_checkpoint_continues_from_it_without_counting_and_a_failed_continuation_starts_over()
+ {
+    let run = "repeats = 1\nretries = 0\n[checkpoint]\nresume = true";
+    let bench = Bench::new(HOSTS, "mapping = '2Nx1P'", run);
+    bench.set(|_, task| match task.attempt {
+        1 | 2 => Course::LosesNode(10),
+        _ => Course::Succeeds(10, 1.0),
+    });
+    let summary = bench.run().await;
+    assert_eq!(summary.succeeded, 1);
+    let begun_of = |bench: &Bench| -> Vec<(u32, Option<u32>)> {
+        let carried = bench.carried.lock();
+        let of = |task: &cvc_engine::attempt::Task| {
+            let from = task.resume.as_ref().map(|kept| kept.attempt);
+            (task.attempt, from)
+        };
+        carried.begun.iter().map(of).collect()
+    };
+    assert_eq!(begun_of(&bench), [(1, None), (2, Some(1)), (3, Some(2))]);
+    assert_eq!(bench.count("checkpoint-kept"), 2);
+
+    let run = "repeats = 1\nretries = 1\n[checkpoint]\nresume = true";
+    let bench = Bench::new(HOSTS, "mapping = '2Nx1P'", run);
+    bench.set(|_, task| match task.attempt {
+        1 => Course::LosesNode(10),
+        2 => Course::Fails(10, Cause::Restart, "damaged"),
+        _ => Course::Succeeds(10, 1.0),
+    });
+    bench.run().await;
+    assert_eq!(begun_of(&bench), [(1, None), (2, Some(1)), (3, None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_resume_a_checkpoint_that_was_left_is_not_used() {
+    let bench = Bench::new(HOSTS, "mapping = '2Nx1P'", "repeats = 1\nretries = 1");
+    bench.set(|_, task| match task.attempt {
+        1 => Course::LosesNode(10),
+        _ => Course::Succeeds(10, 1.0),
+    });
+    bench.run().await;
+    assert!(
+        bench
+            .carried
+            .lock()
+            .begun
+            .iter()
+            .all(|task| task.resume.is_none())
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_failed_without_a_directory_gets_one() {
     let bench = one_point("repeats = 1\nretries = 0");
     bench.set(|_, _| {
@@ -173,7 +224,7 @@ async fn a_run_that_failed_without_a_directory_gets_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_run_is_skipped_with_its_reason_and_does_not_stop_the_others() {
+async fn points_that_cannot_run_are_skipped_with_their_reason_and_do_not_stop_the_others() {
     let mut bench = Bench::new(LOCAL, THREE, "repeats = 2");
     bench.obstacles.insert(1, "demo is not installed");
     let summary = bench.run().await;
@@ -183,7 +234,7 @@ async fn what_cannot_run_is_skipped_with_its_reason_and_does_not_stop_the_others
     );
     assert!(bench.has_heard(|p| matches!(
         p,
-        Progress::Skipped { reason, runs: 2, points } if reason == "demo is not installed" && points.len() == 1
+        SessionProgress::Skipped { reason, runs: 2, points } if reason == "demo is not installed" && points.len() == 1
     )));
     assert_eq!(bench.count("points-skipped"), 1);
 }

@@ -1,10 +1,11 @@
 //! Controllers that are killed: the next one loses nothing and repeats nothing that is whole.
 
 use crate::memory::{Bench, Course, HOSTS, LOCAL, Settings, one_point};
-use cvc_controller::observe::Progress;
+use cvc_controller::observe::SessionProgress;
 use cvc_core::outcome::Cause;
 use cvc_core::stop::StopRequest;
 use cvc_core::store::OUTCOME;
+use cvc_journal::{Event, Journal};
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 /// The whole runs, with what identifies their directories.
@@ -84,7 +85,7 @@ async fn a_run_under_which_the_controller_ends_again_and_again_fails_and_the_oth
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_agent_carries_out_is_waited_for_on_the_same_nodes_and_not_begun_again() {
+async fn runs_of_an_agent_are_awaited_on_the_same_nodes_and_not_repeated() {
     let mut bench = Bench::new(
         HOSTS,
         "mapping = ['1Nx1P', '2Nx1P']",
@@ -123,7 +124,7 @@ async fn what_an_agent_carries_out_is_waited_for_on_the_same_nodes_and_not_begun
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_directory_is_gone_is_repeated_and_one_that_the_journal_lacks_is_kept() {
+async fn a_run_whose_directory_is_missing_is_repeated_and_one_that_the_journal_lacks_is_kept() {
     let bench = one_point("repeats = 3");
     assert_eq!(bench.run().await.succeeded, 3);
     fs::remove_dir_all(bench.dir().run(&bench.plan.runs[1].id)).expect("removes");
@@ -133,7 +134,7 @@ async fn a_run_whose_directory_is_gone_is_repeated_and_one_that_the_journal_lack
         (vec![4], 1)
     );
     assert!(bench.has_heard(
-        |p| matches!(p, Progress::Missing { runs } if *runs == [bench.plan.runs[1].id.clone()])
+        |p| matches!(p, SessionProgress::Missing { runs } if *runs == [bench.plan.runs[1].id.clone()])
     ));
 
     // the journal is an older copy: only its beginning and the first run
@@ -146,7 +147,7 @@ async fn a_run_whose_directory_is_gone_is_repeated_and_one_that_the_journal_lack
     let before = inodes(&bench);
     assert_eq!(bench.run().await.succeeded, 3);
     assert_eq!((inodes(&bench), bench.attempts()), (before, vec![4]));
-    assert!(bench.has_heard(|p| matches!(p, Progress::TakenIn { runs } if runs.len() == 2)));
+    assert!(bench.has_heard(|p| matches!(p, SessionProgress::TakenIn { runs } if runs.len() == 2)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,6 +172,63 @@ async fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeate
         }
     }
     assert_eq!(bench.attempts(), [3], "every run was whole");
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_of_an_agent_are_awaited_by_a_session_of_other_points_too() {
+    let mut bench = Bench::new(
+        HOSTS,
+        "mapping = ['1Nx1P', '2Nx1P']",
+        "repeats = 1\nretries = 0",
+    );
+    bench.side_by_side = true;
+    bench.set(|_, _| Course::Succeeds(100, 1.0));
+    bench.run_and_kill(50.0).await;
+    let other = Settings {
+        only: Some(vec![0]),
+        ..Settings::default()
+    };
+    let summary = bench.run_with(other).await;
+    assert_eq!((summary.succeeded, summary.left), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn remains_of_a_finished_run_of_an_earlier_controller_are_removed() {
+    let bench = one_point("repeats = 1");
+    bench.run().await;
+    let partial = bench.dir().partial(&bench.plan.runs[0].id);
+    fs::create_dir_all(&partial).expect("makes");
+    bench.run().await;
+    assert!(!partial.exists() && bench.whole() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_run_that_counts_as_cut_off_is_kept() {
+    let bench = one_point("repeats = 2\nretries = 0");
+    bench.run().await;
+    let journal = bench.dir().journal();
+    let text = fs::read_to_string(&journal).expect("a journal");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let end = lines
+        .iter()
+        .rposition(|line| line.contains("run-finished"))
+        .expect("an end");
+    fs::write(&journal, lines[..end].concat()).expect("writes");
+    let _ = fs::remove_file(journal.with_extension("mark"));
+    let cut_off = Event::RunAbandoned {
+        run: bench.plan.runs[1].id.clone(),
+        attempt: 1,
+        ended: Vec::new(),
+        lost: false,
+        with_controller: false,
+    };
+    let mut opened = Journal::open(&journal, "c", |_| Ok(())).expect("opens");
+    opened.append(cut_off).expect("writes");
+    drop(opened);
+    let before = inodes(&bench);
+    assert_eq!(bench.run().await.succeeded, 2);
+    assert_eq!((inodes(&bench), bench.attempts()), (before, vec![2]));
+    assert!(bench.has_heard(|p| matches!(p, SessionProgress::TakenIn { runs } if runs.len() == 1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +266,7 @@ async fn a_retry_that_was_requested_and_killed_continues() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_written_run_is_made_again_whatever_the_journal_has_of_it() {
+async fn a_half_written_run_is_repeated_independent_of_its_journal_entries() {
     let bench = one_point("repeats = 2\nretries = 0");
     bench.run().await;
     let journal = bench.dir().journal();

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::observe::{Observer, SessionProgress};
 use cvc_controller::runner::{Options, SiteExecutor, Summary, run_campaign_on};
 use cvc_core::campaign::{self, Spec};
 use cvc_core::ids::RunId;
@@ -10,7 +10,9 @@ use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan::{self, Plan};
 use cvc_core::point::PlannedPoint;
 use cvc_core::stop::{StopRequests, StopSignal, stop_now};
-use cvc_core::store::{CampaignDir, OUTCOME, OutcomeFile, remove_all, write_manifest};
+use cvc_core::store::{
+    CampaignDir, KeptCheckpoint, KeptPlace, OUTCOME, OutcomeFile, remove_all, write_manifest,
+};
 use cvc_engine::attempt::{
     AttemptEvent, AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal,
 };
@@ -33,6 +35,8 @@ pub(crate) enum Course {
     Succeeds(u64, f64),
     /// It fails after this many seconds, with this in its output.
     Fails(u64, Cause, &'static str),
+    /// It loses a node after this many seconds, and leaves a checkpoint.
+    LosesNode(u64),
     /// It ends without a directory.
     Returns(AttemptResult),
     /// Its site cannot be used.
@@ -59,7 +63,7 @@ pub(crate) struct Bench {
     pub(crate) plan: Plan,
     pub(crate) courses: Mutex<Arc<Courses>>,
     pub(crate) carried: Arc<Mutex<Carried>>,
-    pub(crate) heard: Arc<Mutex<Vec<Progress>>>,
+    pub(crate) heard: Arc<Mutex<Vec<SessionProgress>>>,
     pub(crate) stops: Mutex<Arc<StopRequests>>,
     /// Points that cannot run.
     pub(crate) obstacles: HashMap<usize, &'static str>,
@@ -87,10 +91,10 @@ struct InMemory {
     side_by_side: bool,
 }
 
-struct Ear(Arc<Mutex<Vec<Progress>>>);
+struct Ear(Arc<Mutex<Vec<SessionProgress>>>);
 
 impl Observer for Ear {
-    fn on(&mut self, progress: &Progress) {
+    fn on(&mut self, progress: &SessionProgress) {
         self.0.lock().push(progress.clone());
     }
 }
@@ -255,7 +259,7 @@ impl Bench {
     }
 
     /// Whether something was reported.
-    pub(crate) fn has_heard(&self, is_it: impl Fn(&Progress) -> bool) -> bool {
+    pub(crate) fn has_heard(&self, is_it: impl Fn(&SessionProgress) -> bool) -> bool {
         self.heard.lock().iter().any(is_it)
     }
 }
@@ -270,7 +274,14 @@ fn spec(sites: &str, matrix: &str, run: &str) -> Spec {
 
 impl InMemory {
     /// Writes the directory of an attempt as the engine does.
-    fn write(&self, task: &Task, outcome: Outcome, wall_s: f64, figure: f64) -> OutcomeFile {
+    fn write(
+        &self,
+        task: &Task,
+        outcome: Outcome,
+        wall_s: f64,
+        figure: f64,
+        kept: Option<Box<KeptCheckpoint>>,
+    ) -> OutcomeFile {
         let run = &task.planned.id;
         let partial = self.dir.partial(run);
         fs::create_dir_all(&partial).expect("makes");
@@ -285,6 +296,7 @@ impl InMemory {
             records: succeeded.then(|| cvc_core::ids::short_digest(record.as_bytes())),
             wall_s,
             manifest: Some(write_manifest(&partial, &[OUTCOME]).expect("a manifest")),
+            kept,
         };
         fs::write(
             partial.join(OUTCOME),
@@ -317,12 +329,12 @@ impl Executor<CampaignError> for InMemory {
             carried.under_way.insert(run.clone(), task.nodes.clone());
             carried.most = carried.most.max(carried.under_way.len());
         }
-        reporter.tell(AttemptEvent::Started(ProcessId {
+        reporter.emit(AttemptEvent::Started(ProcessId {
             pid: u32::MAX - 1,
             start_ticks: 1,
         }));
         let seconds = match &course {
-            Course::Succeeds(s, _) | Course::Fails(s, _, _) => *s,
+            Course::Succeeds(s, _) | Course::Fails(s, _, _) | Course::LosesNode(s) => *s,
             Course::Returns(_) | Course::Breaks(_) => 1,
         };
         let is_stopped = tokio::select! {
@@ -336,9 +348,13 @@ impl Executor<CampaignError> for InMemory {
             return Ok(AttemptResult::Interrupted);
         }
         Ok(match course {
-            Course::Succeeds(_, figure) => {
-                AttemptResult::Ended(self.write(task, Outcome::Succeeded, seconds as f64, figure))
-            }
+            Course::Succeeds(_, figure) => AttemptResult::Ended(self.write(
+                task,
+                Outcome::Succeeded,
+                seconds as f64,
+                figure,
+                None,
+            )),
             Course::Fails(_, cause, detail) => {
                 let detail = detail.to_owned();
                 AttemptResult::Ended(self.write(
@@ -346,7 +362,26 @@ impl Executor<CampaignError> for InMemory {
                     Outcome::Failed { cause, detail },
                     seconds as f64,
                     0.0,
+                    None,
                 ))
+            }
+            Course::LosesNode(_) => {
+                let kept = KeptCheckpoint {
+                    attempt: task.attempt,
+                    place: KeptPlace::Site,
+                    bytes: 7,
+                    wall_s: seconds as f64,
+                    used_s: seconds as f64,
+                    notice: None,
+                    details: serde_json::Value::Null,
+                    on_nodes: None,
+                };
+                let outcome = Outcome::Failed {
+                    cause: Cause::NodeLost,
+                    detail: "n2: silent".into(),
+                };
+                let kept = Some(Box::new(kept));
+                AttemptResult::Ended(self.write(task, outcome, seconds as f64, 0.0, kept))
             }
             Course::Returns(result) => result,
             Course::Breaks(problem) => {

@@ -1,6 +1,8 @@
 //! Sessions that are stopped, or limited to some points or some time.
 
 use crate::memory::{Bench, Course, LOCAL, Settings, one_point};
+use cvc_controller::runner::{NextBlock, next_block};
+use cvc_core::outcome::Cause;
 use cvc_core::stop::StopRequest;
 use std::{sync::Arc, time::Duration};
 
@@ -77,6 +79,59 @@ async fn a_session_of_some_points_leaves_the_others_for_the_next_one() {
         (bench.attempts(), bench.count("completed")),
         (vec![1; 4], 1)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_up_to_a_block_leaves_the_runs_of_later_ones() {
+    let bench = one_point("repeats = 4\ndays = 2");
+    let up_to = |block| Settings {
+        last_block: Some(block),
+        ..Settings::default()
+    };
+    let summary = bench.run_with(up_to(1)).await;
+    assert_eq!(
+        (summary.succeeded, summary.left, bench.attempts()),
+        (2, 2, vec![2])
+    );
+    let block = |task: &cvc_engine::attempt::Task| task.planned.block.map(|b| b.number);
+    let begun: Vec<_> = bench.carried.lock().begun.iter().map(block).collect();
+    assert_eq!(begun, [Some(1), Some(1)]);
+    assert_eq!(bench.run_with(up_to(1)).await.left, 2, "none of it is open");
+    let summary = bench.run_with(up_to(2)).await;
+    assert_eq!((summary.succeeded, bench.attempts()), (4, vec![4]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_waits_for_the_next_day_and_not_for_points_that_failed_too_often() {
+    let two = "mapping = ['1Nx1P', '1Nx2P']";
+    let bench = Bench::new(
+        LOCAL,
+        two,
+        "repeats = 4\ndays = 2\nretries = 0\nquarantine_after = 1",
+    );
+    bench.set(|point, _| match point {
+        0 => Course::Fails(1, Cause::Application, "exit code 1"),
+        _ => Course::Succeeds(1, 1.0),
+    });
+    let session = Settings {
+        last_block: Some(1),
+        keep_going: true,
+        ..Settings::default()
+    };
+    bench.run_with(session).await;
+    assert_eq!(bench.attempts(), [1, 2], "the first point is set aside");
+    let state = bench.state();
+    let (_, last) = state.span.expect("entries");
+    let today = last.to_zoned(jiff::tz::TimeZone::UTC).date();
+    let next = |now| next_block(&bench.plan, &state, None, now);
+    match next(last) {
+        NextBlock::NotBefore { block, day } => {
+            assert_eq!((block.number, day), (2, today.tomorrow().expect("a day")));
+        }
+        other => panic!("{other:?}"),
+    }
+    let tomorrow = last + jiff::SignedDuration::from_hours(24);
+    assert!(matches!(next(tomorrow), NextBlock::Of(block) if block.number == 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,10 +22,10 @@ async fn a_site_that_no_longer_works_is_given_up_and_the_next_session_tries_agai
     });
     let summary = bench.run().await;
     assert_eq!((summary.succeeded, summary.skipped), (3, 3));
-    let told = serde_json::to_string(&*bench.heard.lock()).expect("JSON");
+    let text = serde_json::to_string(&*bench.heard.lock()).expect("JSON");
     assert!(
-        told.contains("its head does not answer; the next `cvc run` tries again"),
-        "{told}"
+        text.contains("its head does not answer; the next `cvc run` tries again"),
+        "{text}"
     );
     assert_eq!(bench.attempts()[far], 1, "its other runs are not tried");
     bench.set(|_, _| Course::Succeeds(1, 1.0));

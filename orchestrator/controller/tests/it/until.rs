@@ -40,7 +40,7 @@ async fn a_point_that_scatters_little_ends_early_and_says_why() {
         (summary.succeeded, summary.left, bench.attempts()),
         (3, 0, vec![3])
     );
-    let reason = "rate ±3.3 % after 3 repeats, 5 % asked".to_owned();
+    let reason = "rate ±3.3 % after 3 repeats, 5 % requested".to_owned();
     assert_eq!(decisions(bench.events()), [(3, true, reason)]);
     assert!(bench.state().completed);
     bench.run().await;
@@ -76,7 +76,7 @@ async fn a_point_that_scatters_gets_all_its_runs_and_stays_wide_until_less_is_as
             && !decided[0].1
             && decided[0]
                 .2
-                .ends_with("after 5 repeats, not the 5 % asked: no further run is left"),
+                .ends_with("after 5 repeats, not the requested 5 %: no runs are left"),
         "{decided:?}"
     );
     // a wider interval is enough for fewer; what has run stays

@@ -1,55 +1,68 @@
-//! What the output of one run tells about a program: the line that shows success, the line that counts steps, the numbers worth keeping.
+//! Learns facts about a program from the output of one run: the line that shows success, the line that counts steps, and numbers worth recording.
 //!
-//! These are guesses by words that programs use. Each is a regular expression that was found in the output that it comes from; whether it
-//! means what it seems to mean, its user knows.
+//! The facts are guesses based on words that programs commonly print. Each is a regular expression that matches the output it comes from; the user
+//! has to confirm its meaning.
 
 use super::descriptor::{Figure, Take};
 use crate::measured::{Better, Unit};
 use regex::Regex;
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// Bytes of output that are looked at, from its beginning and from its end.
+/// Number of bytes that are examined at the beginning and at the end of the output.
 const MAX_BYTES: usize = 4 << 20;
-/// Lines that are longer are no lines for people.
+/// Maximum length of a line that is examined; longer lines are not written for people.
 const MAX_LINE: usize = 400;
-/// Numbers that are offered.
+/// Maximum number of figures that are proposed.
 const MAX_FIGURES: usize = 6;
-/// Letters that a line without a telling word must have to be recognised by.
+/// Minimum number of letters before the first number of a program's last line. With fewer letters the line is not taken as a sign of success.
 const MIN_LETTERS: usize = 3;
 
-/// A number that does not belong to a word, as in `heat2d`.
+/// Pattern of a number; numbers within words, as in `heat2d`, are excluded later.
 const NUMBER: &str = r"[-+]?\d+(?:\.\d*)?(?:[eEdD][-+]?\d+)?";
-/// What stands for any number in a pattern.
+/// Pattern that matches any number.
 const ANY_NUMBER: &str = r"[-+.\deEdD]+";
-/// A decimal number as a group.
+/// Pattern that captures a decimal number as a group.
 const CAPTURED: &str = r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)";
 
-/// What a run's output tells.
+/// Facts learned from a run's output.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learned {
-    /// How a run shows that it worked.
+    /// The line that shows a run's success.
     pub success: Option<SuccessLine>,
-    /// How it counts its steps.
+    /// The line that counts steps.
     pub step: Option<StepLine>,
-    /// Numbers that it prints once.
+    /// Numbers that the program prints once.
     pub figures: Vec<LearnedFigure>,
+    /// Lines about the program's own checkpoints.
+    pub checkpoints: Option<CheckpointLines>,
 }
 
-/// A line that only a run prints that worked.
+/// A line that the program prints only if the run was successful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuccessLine {
     /// The regular expression.
     pub pattern: String,
-    /// The line that it was made from.
+    /// The line from which the regular expression was made.
     pub line: String,
-    /// Whether the line says that the result is right, or only that the program reached its end.
+    /// Whether the line confirms the result, instead of only the program's end.
     pub verifies: bool,
 }
 
-/// A line that is printed at every step, or at every so many.
+/// Lines about the program's own checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointLines {
+    /// The first of these lines.
+    pub line: String,
+    /// The steps that the lines name, ascending; empty if they name none.
+    pub steps: Vec<u64>,
+    /// The regular expression whose group is the duration of each checkpoint, seconds, if printed.
+    pub time_s: Option<String>,
+}
+
+/// A line that is printed at every step or at regular steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepLine {
-    /// The regular expression; its group is the step.
+    /// The regular expression; its group is the number of the step.
     pub pattern: String,
     /// The first of the lines.
     pub line: String,
@@ -60,17 +73,17 @@ pub struct StepLine {
 /// A number that is printed once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnedFigure {
-    /// As a descriptor has it.
+    /// The figure, in the form of a descriptor.
     pub figure: Figure,
-    /// The line that it was made from.
+    /// The line from which the regular expression was made.
     pub line: String,
-    /// The number of this run, in the figure's unit.
+    /// The value in this run, in the figure's unit.
     pub value: f64,
 }
 
 static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(NUMBER).ok());
 static VERIFIES: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:verif\w*|valid\w*|check\w*|results?|test\w*|accuracy|solution|answer)\b.*\b(?:success\w*|pass(?:ed|es)?|ok(?:ay)?|correct|valid|verified|right)\b|\bverified\b|\bverification\s+succe\w+|\bpassed\b|\bsuccess(?:ful(?:ly)?)?\b")
+    Regex::new(r"(?i)\b(?:verif\w*|valid\w*|check\w*|results?|test\w*|accuracy|solution|answer)\b.*\b(?:success\w*|pass(?:ed|es)?|ok(?:ay)?|correct|valid|verified|right)\b|\bverified\b|\bverification\s+succe\w+|\bpassed\b|\bsuccess(?:ful(?:ly)?)?\b|(?-i:\bCORRECT\b)|[:=]\s*(?:correct|right|valid|ok(?:ay)?)\s*[.!]?\s*$")
         .ok()
 });
 static ENDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -83,11 +96,15 @@ static STEP_WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:time[ _-]?step|step|iter\w*|it|cycle|epoch|sweep|generation|loop|timestep|nstep|istep|ncycle)\b").ok()
 });
 
+static CHECKPOINT_WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:checkpoint\w*|ckpt\w*|chkpt\w*|restart file|snapshot)\b").ok()
+});
+
 fn matches(regex: &Option<Regex>, text: &str) -> bool {
     regex.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
-/// Part of a line: text as it is, or a number.
+/// Part of a line: literal text, or a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece<'a> {
     Text(&'a str),
@@ -101,7 +118,7 @@ fn pieces(line: &str) -> Vec<Piece<'_>> {
     for found in NUMBERS.iter().flat_map(|regex| regex.find_iter(line)) {
         let before = line[..found.start()].chars().next_back();
         let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        // `3D`, `2nd`; but `3.2s`
+        // `3D` and `2nd` begin words, `3.2s` does not
         let after = line[found.end()..].chars().next();
         let begins_word = found.as_str().bytes().all(|b| b.is_ascii_digit())
             && after.is_some_and(|c| c.is_alphabetic() || c == '_');
@@ -120,7 +137,7 @@ fn pieces(line: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The lines that look alike but for their numbers.
+/// Returns a text that is equal for all lines that differ only in their numbers and white space.
 fn template(pieces: &[Piece<'_>]) -> String {
     let mut text = String::new();
     for piece in pieces {
@@ -134,7 +151,7 @@ fn template(pieces: &[Piece<'_>]) -> String {
     text
 }
 
-/// Text as a regular expression: any white space for white space.
+/// Returns a regular expression that matches a text, with any amount of white space where the text has some.
 fn literal(text: &str) -> String {
     let mut pattern = String::new();
     let mut words = text.split_whitespace().peekable();
@@ -153,7 +170,8 @@ fn literal(text: &str) -> String {
     pattern
 }
 
-/// Pieces as a regular expression that begins a line; the number with this place is the group.
+/// Returns a regular expression that matches a line whose beginning consists of these pieces. `group` is the position of the number to capture, and
+/// the pattern that captures it; all other numbers match any number.
 fn pattern_of(pieces: &[Piece<'_>], group: Option<(usize, &str)>) -> String {
     let mut pattern = String::from(r"^\s*");
     for (place, piece) in pieces.iter().enumerate() {
@@ -171,12 +189,12 @@ fn pattern_of(pieces: &[Piece<'_>], group: Option<(usize, &str)>) -> String {
     pattern
 }
 
-/// A regular expression as descriptors are read: `^` and `$` match at every line.
+/// Compiles a regular expression as it is compiled for descriptors: `^` and `$` match at every line.
 fn compile(pattern: &str) -> Option<Regex> {
     Regex::new(&format!("(?m){pattern}")).ok()
 }
 
-/// What is looked at of an output.
+/// Returns the lines to examine: those in the first and the last [`MAX_BYTES`] of an output.
 fn looked_at(output: &str) -> impl Iterator<Item = &str> {
     let (mut head, mut tail) = (
         output.len().min(MAX_BYTES),
@@ -197,7 +215,29 @@ fn looked_at(output: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.trim().is_empty() && line.len() <= MAX_LINE)
 }
 
-/// Learns from the standard output of one run.
+/// Learns from both streams of one run. Facts that are not found in standard output are searched for in standard error. The last line of standard
+/// error does not count as a sign of success, because launchers print it.
+pub fn learn_both(stdout: &str, stderr: &str) -> Learned {
+    let (mut learned, other) = (learn(stdout), learn(stderr));
+    let is_surer = |found: &SuccessLine| {
+        let own = learned.success.as_ref();
+        match found.verifies {
+            true => own.is_none_or(|own| !own.verifies),
+            false => own.is_none() && matches(&ENDS, &found.line),
+        }
+    };
+    if let Some(found) = other.success.filter(is_surer) {
+        learned.success = Some(found);
+    }
+    learned.step = learned.step.or(other.step);
+    learned.checkpoints = learned.checkpoints.or(other.checkpoints);
+    if learned.figures.is_empty() {
+        learned.figures = other.figures;
+    }
+    learned
+}
+
+/// Learns from one stream of one run.
 pub fn learn(output: &str) -> Learned {
     let lines: Vec<(&str, Vec<Piece<'_>>)> =
         looked_at(output).map(|line| (line, pieces(line))).collect();
@@ -220,33 +260,35 @@ pub fn learn(output: &str) -> Learned {
     Learned {
         success: find_success(output, &lines, &is_step),
         figures: find_figures(output, &once),
+        checkpoints: find_checkpoints(output, &lines, &alike),
         step,
     }
 }
 
-/// The reason why a pattern cannot be used.
+/// Why a regular expression cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternProblem {
-    /// It is no regular expression.
+    /// The regular expression is invalid.
     #[error("the regular expression does not compile: {0}")]
     Syntax(String),
-    /// Its groups are not one.
+    /// The regular expression does not have exactly one group.
     #[error(
         "the regular expression has {0} groups instead of one: put (parentheses) around the number"
     )]
     Groups(usize),
-    /// No line has it.
+    /// No line matches.
     #[error("it is not found in the output of this run")]
     NotFound,
-    /// Its group is text.
+    /// The group matches text that is not a number.
     #[error("its group is not a number everywhere")]
     NoNumber,
 }
 
-/// Counts a pattern in an output, and checks that it can be used: with one group, each time a number.
+/// Counts the matches of a regular expression in an output, and checks that it is usable: it needs one group, and if `is_number` each match must be a
+/// number.
 ///
 /// # Errors
-/// When it cannot be used.
+/// The regular expression is not usable.
 pub fn try_pattern(pattern: &str, is_number: bool, output: &str) -> Result<usize, PatternProblem> {
     let regex = Regex::new(&format!("(?m){pattern}")).map_err(|error| {
         let text = error.to_string();
@@ -271,7 +313,7 @@ pub fn try_pattern(pattern: &str, is_number: bool, output: &str) -> Result<usize
     Ok(found)
 }
 
-/// The steps that a pattern finds, ascending; empty if they are none.
+/// Returns the steps that a regular expression finds, ascending and each once; empty if its group matches no whole number.
 pub fn steps_of(pattern: &str, output: &str) -> Vec<u64> {
     let Some(regex) = compile(pattern) else {
         return Vec::new();
@@ -285,7 +327,7 @@ pub fn steps_of(pattern: &str, output: &str) -> Vec<u64> {
     steps
 }
 
-/// A line whose first ascending whole number is the step.
+/// Finds lines that differ only in numbers, and whose number at one position ascends from line to line: this number is the step.
 fn find_step(
     output: &str,
     lines: &[(&str, Vec<Piece<'_>>)],
@@ -321,7 +363,7 @@ fn find_step(
             let letters = first[..place].iter().any(
                 |piece| matches!(piece, Piece::Text(text) if text.chars().any(char::is_alphabetic)),
             );
-            // without a word before it, the rest of the line tells which line it is
+            // if no word precedes the number, the rest of the line identifies it
             let pieces = if letters {
                 &first[..=place]
             } else {
@@ -331,7 +373,7 @@ fn find_step(
             let pattern = pattern_of(pieces, Some((place, r"(\d+)"))) + end;
             let steps = steps_of(&pattern, output);
             let count = compile(&pattern).map_or(0, |regex| regex.find_iter(output).count());
-            // a pattern that finds other lines as well would count wrongly
+            // a regular expression that also finds other lines would count wrongly
             if steps != values || count != members.len() {
                 continue;
             }
@@ -353,41 +395,48 @@ fn find_step(
     best.map(|(_, _, step)| step)
 }
 
-/// The last of the lines that tell most of success.
+/// Returns the line that announces success most clearly; of several, the last. Lines before the first step are ignored, because the result is not
+/// known at that point.
 fn find_success(
     output: &str,
     lines: &[(&str, Vec<Piece<'_>>)],
     is_step: &impl Fn(&str) -> bool,
 ) -> Option<SuccessLine> {
+    let first_step = lines.iter().position(|(line, _)| is_step(line));
+    let (early, late) = lines.split_at(first_step.unwrap_or_default());
     let make = |line: &str, part: &str, verifies: bool| {
         let pieces = pieces(part);
         let pattern = pattern_of(&pieces, None);
-        let found = try_pattern(&pattern, false, output).is_ok();
-        found.then(|| SuccessLine {
+        let regex = compile(&pattern)?;
+        let is_early = early.iter().any(|(line, _)| regex.is_match(line));
+        let counts_steps = late
+            .iter()
+            .any(|(line, _)| is_step(line) && regex.is_match(line));
+        (regex.is_match(output) && !is_early && !counts_steps).then(|| SuccessLine {
             pattern,
             line: line.trim().to_owned(),
             verifies,
         })
     };
     for (words, verifies) in [(&*VERIFIES, true), (&*ENDS, false)] {
-        let telling = lines
+        let telling = late
             .iter()
             .rev()
             .filter(|(line, _)| matches(words, line) && !matches(&DENIES, line) && !is_step(line));
         for (line, _) in telling {
-            // what follows the last telling word differs from run to run: times, dates, names of machines
+            // the text after the last known word differs between runs: times, dates, names of machines
             let end = words
                 .as_ref()
                 .and_then(|regex| regex.find_iter(line).last())
                 .map_or(line.len(), |found| found.end());
-            if let Some(found) = make(line, &line[..end], verifies) {
+            if let Some(found) = make(line, line[..end].trim_end(), verifies) {
                 return Some(found);
             }
         }
     }
-    let (line, pieces) = lines
+    let (line, pieces) = late
         .last()
-        .filter(|(line, _)| !is_step(line) && !matches(&DENIES, line))?;
+        .filter(|(line, pieces)| !is_step(line) && !matches(&DENIES, line) && shows_end(pieces))?;
     let Some(Piece::Text(text)) = pieces.first() else {
         return None;
     };
@@ -397,7 +446,70 @@ fn find_success(
         .flatten()
 }
 
-/// A unit as programs print it: what it is here, the factor to it, and which direction is better.
+/// Returns whether a program's last line only shows that the program ended: it has no number, or only times and rates. Any other number may be a
+/// result, and a word after it a verdict; the last line of a run with a wrong result would then begin with the same text.
+fn shows_end(pieces: &[Piece<'_>]) -> bool {
+    let mut has_unit = false;
+    for (place, piece) in pieces.iter().enumerate() {
+        if let Piece::Text(text) = piece {
+            has_unit |= words(text).any(|word| unit_of(word).is_some());
+            let is_other =
+                |word: &str| word.chars().any(char::is_alphabetic) && unit_of(word).is_none();
+            if place > 0 && words(text).any(is_other) {
+                return false;
+            }
+        }
+    }
+    has_unit || pieces.len() <= 1
+}
+
+/// Finds lines about checkpoints that differ only in their numbers, and returns the steps and seconds in them.
+fn find_checkpoints(
+    output: &str,
+    lines: &[(&str, Vec<Piece<'_>>)],
+    alike: &BTreeMap<String, Vec<usize>>,
+) -> Option<CheckpointLines> {
+    // lines that are printed once announce later output
+    let members = alike
+        .values()
+        .filter(|members| matches(&CHECKPOINT_WORDS, lines[members[0]].0))
+        .max_by_key(|members| (members.len(), members[0]))?;
+    let (line, first) = &lines[members[0]];
+    let text = |at: Option<usize>| match at.and_then(|at| first.get(at)) {
+        Some(Piece::Text(text)) => *text,
+        Some(Piece::Number(_)) | None => "",
+    };
+    let numbers = |place: &usize| matches!(first[*place], Piece::Number(_));
+    let is_seconds = |place: &usize| {
+        let unit = words(text(Some(place + 1))).next().and_then(unit_of);
+        let unit = unit.or_else(|| words(text(place.checked_sub(1))).filter_map(unit_of).last());
+        unit.is_some_and(|(unit, scale, _)| unit == Unit::Seconds && scale == 1.0)
+    };
+    let time_s = (0..first.len())
+        .filter(numbers)
+        .find(is_seconds)
+        .map(|place| pattern_of(&first[..=place], Some((place, CAPTURED))))
+        .filter(|pattern| try_pattern(pattern, true, output) == Ok(members.len()));
+    let is_step = |place: &usize| matches(&STEP_WORDS, text(place.checked_sub(1)));
+    let step = (0..first.len()).filter(numbers).find(is_step);
+    let mut steps: Vec<u64> = members
+        .iter()
+        .filter_map(|member| match lines[*member].1.get(step?) {
+            Some(Piece::Number(number)) => number.parse().ok(),
+            Some(Piece::Text(_)) | None => None,
+        })
+        .collect();
+    steps.sort_unstable();
+    steps.dedup();
+    Some(CheckpointLines {
+        line: line.trim().to_owned(),
+        steps,
+        time_s,
+    })
+}
+
+/// Returns the unit that a printed word stands for, the factor from the printed number to this unit, and which direction is better. `None` if the
+/// word is no unit.
 fn unit_of(word: &str) -> Option<(Unit, f64, Better)> {
     let rate = |unit, scale| Some((unit, scale, Better::Higher));
     match word.to_ascii_lowercase().as_str() {
@@ -413,14 +525,14 @@ fn unit_of(word: &str) -> Option<(Unit, f64, Better)> {
     }
 }
 
-/// Words of a text, without the punctuation around them.
+/// Returns the words of a text, without the punctuation around them.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "=:,;()[]{}|*#<>\"'".contains(c))
         .map(|word| word.trim_matches(['.', '-', '_']))
         .filter(|word| !word.is_empty())
 }
 
-/// Times and rates with their units.
+/// Finds times and rates with their units.
 fn find_figures(output: &str, once: &[&(&str, Vec<Piece<'_>>)]) -> Vec<LearnedFigure> {
     let mut figures: Vec<LearnedFigure> = Vec::new();
     for (line, pieces) in once {
@@ -433,7 +545,7 @@ fn find_figures(output: &str, once: &[&(&str, Vec<Piece<'_>>)]) -> Vec<LearnedFi
                 Some(Piece::Number(_)) | None => "",
             };
             let (label, after) = (text(place.checked_sub(1)), text(Some(place + 1)));
-            // `12.3 s`, `12.3s`, `12.3 [s]`; else `Time in seconds = 12.3`, of which the last unit counts
+            // the unit follows the number (`12.3 s`, `12.3s`, `12.3 [s]`) or precedes it (`Time in seconds = 12.3`; the last unit counts)
             let behind = words(after).next().and_then(unit_of);
             let Some((unit, scale, better)) =
                 behind.or_else(|| words(label).filter_map(unit_of).last())
@@ -470,7 +582,8 @@ fn find_figures(output: &str, once: &[&(&str, Vec<Piece<'_>>)]) -> Vec<LearnedFi
     figures
 }
 
-/// A name from the words before a number, with its unit, that no other figure and no record of cvc's own has.
+/// Returns a name for a figure, made from the words before its number and from its unit. The name differs from those of `others` and of cvc's own
+/// records.
 fn name_of(label: &str, unit: Unit, others: &[LearnedFigure]) -> String {
     let (suffix, alone) = match unit {
         Unit::Seconds => ("_s", "time"),
@@ -490,7 +603,7 @@ fn name_of(label: &str, unit: Unit, others: &[LearnedFigure]) -> String {
     let said = said.trim_matches('_');
     let begins = said.starts_with(|c: char| c.is_ascii_lowercase());
     let base = if begins { said } else { alone };
-    // the time of the whole run is cvc's own record
+    // `wall_s`, the time of the whole run, is a record of cvc
     let base = if base == "wall" { "printed_wall" } else { base };
     let mut name = format!("{base}{suffix}");
     let mut number = 2;
@@ -503,7 +616,7 @@ fn name_of(label: &str, unit: Unit, others: &[LearnedFigure]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{learn, try_pattern};
+    use super::{learn, learn_both, try_pattern};
     use crate::measured::Unit;
 
     const HEAT: &str = " heat2d: 3000 x 3000, 2 processes\n iter      20  residual  0.1234E-01\n iter      40  residual  0.9E-02\n iter      60  residual  0.7E-02\n elapsed time:    12.34 s\n update rate =  345.6 Mop/s\n result check: PASSED (1.2E-07)\n";
@@ -576,7 +689,7 @@ mod tests {
         );
         let step = learned.step.expect("steps");
         assert_eq!(step.steps, [10, 20, 30], "{step:?}");
-        // counters that do not ascend are none
+        // counters that do not ascend are not steps
         assert_eq!(
             learn("rank 3 ready\nrank 1 ready\nrank 2 ready\n").step,
             None
@@ -609,5 +722,69 @@ mod tests {
         ] {
             learn(text);
         }
+    }
+
+    #[test]
+    fn the_word_is_the_evidence_and_not_the_number() {
+        let learned = learn("step 1\nstep 2\nstep 3\nsum 259231.6, exact 259231.6: CORRECT\n");
+        let success = learned.success.expect("a line");
+        assert!(success.verifies, "{success:?}");
+        let of = |line: &str| try_pattern(&success.pattern, false, line).is_ok();
+        assert!(of("sum 2.5e9, exact 259231.6: CORRECT"), "{success:?}");
+        assert!(!of("sum 1.5, exact 259231.6: WRONG") && !of("sum nan, exact 1: CORRECT"));
+        // without the word a wrong result could not be distinguished
+        for last in [
+            "sum 259231.6",
+            "sum 259231.6, exact 259231.6: agrees",
+            "norm = 3 of 4 modes",
+        ] {
+            let learned = learn(&format!("step 1\nstep 2\nstep 3\n{last}\n"));
+            assert_eq!(learned.success, None, "{last}");
+        }
+        let ended = learn("step 1\nstep 2\nstep 3\nTotal time: 12.5 s\n");
+        assert_eq!(
+            ended.success.expect("a line").pattern,
+            r"^\s*Total\s+time:\s*"
+        );
+    }
+
+    #[test]
+    fn a_line_before_the_first_step_is_no_evidence_of_the_end() {
+        for early in ["input check: ok", "setup complete", "initialisation done"] {
+            let learned = learn(&format!("{early}\nstep 1\nstep 2\nstep 3\n"));
+            assert_eq!(learned.success, None, "{early}");
+        }
+        let twice = learn("phase done\nstep 1\nstep 2\nstep 3\nphase done\n");
+        assert_eq!(
+            twice.success, None,
+            "it is printed at the beginning as well"
+        );
+    }
+
+    #[test]
+    fn a_pattern_is_found_on_either_stream() {
+        let learned = learn_both("", HEAT);
+        assert_eq!(learned.step.expect("steps").steps, [20, 40, 60]);
+        assert!(learned.success.is_some_and(|line| line.verifies));
+        assert_eq!(learned.figures.len(), 2);
+        let split = learn_both("step 1\nstep 2\nstep 3\n", "result check: PASSED\n");
+        assert!(split.success.is_some_and(|line| line.verifies) && split.step.is_some());
+        let launcher = learn_both("", "mpirun has exited\n");
+        assert_eq!(launcher.success, None, "a launcher's last word");
+    }
+
+    #[test]
+    fn lines_about_checkpoints_have_steps_and_seconds() {
+        let learned = learn(
+            "checkpoint every 100 steps\nstep 50\nstep 100\ncheckpoint after step 100: 0.02 s\nstep 150\nstep 200\ncheckpoint after step 200: 0.03 s\n",
+        );
+        let lines = learned.checkpoints.expect("lines");
+        assert_eq!(lines.steps, [100, 200]);
+        let time = lines.time_s.expect("seconds");
+        assert_eq!(
+            try_pattern(&time, true, "checkpoint after step 9: 1.5 s"),
+            Ok(1)
+        );
+        assert_eq!(learn(HEAT).checkpoints, None);
     }
 }

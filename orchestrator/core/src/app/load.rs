@@ -1,12 +1,17 @@
-//! Reads application descriptors, and checks what types alone do not: regular expressions, templates, names.
+//! Reads application descriptors, and checks what types do not express: regular expressions, templates, names.
 
-use super::{descriptor::Descriptor, source_file::SourceFile, templates};
+use super::{
+    descriptor::{Descriptor, OwnCheckpoint},
+    size,
+    source_file::SourceFile,
+    templates,
+};
 use crate::{
     app::LoadedApp,
     names::wrong_variable,
     paths,
     point::UserValue,
-    source::{Source, SourceError, SourceErrors, Step, span_of},
+    source::{SourceError, SourceErrors, SourceText, Step, span_of},
 };
 use camino::{Utf8Component, Utf8Path};
 use indexmap::IndexMap;
@@ -19,9 +24,9 @@ use toml::{
 /// Version of the format of descriptors.
 pub const SCHEMA: u32 = 1;
 
-/// The file of an application: the first `DIR/NAME.toml` that exists.
+/// Returns the file of an application: the first `DIR/NAME.toml` that exists.
 pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
-    // A name with a separator would leave the directories.
+    // A name with a separator would lead out of the directories.
     if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         return None;
     }
@@ -30,7 +35,7 @@ pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Names of all descriptors in these directories, sorted, each once.
+/// Returns the names of all descriptors in these directories, sorted, each once.
 pub fn known(dirs: &[PathBuf]) -> Vec<String> {
     let mut names: Vec<String> = dirs
         .iter()
@@ -54,7 +59,7 @@ pub fn known(dirs: &[PathBuf]) -> Vec<String> {
 /// # Errors
 /// All problems of the file, with positions.
 pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
-    load_source(&Source::read(path)?)
+    load_source(&SourceText::read(path)?)
 }
 
 /// Like [`load`], from the text of a file at `path`, which need not exist.
@@ -62,17 +67,17 @@ pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
 /// # Errors
 /// All problems of the text, with positions.
 pub fn load_text(path: &Path, text: &str) -> Result<LoadedApp, SourceErrors> {
-    load_source(&Source {
+    load_source(&SourceText {
         path: path.to_owned(),
         text: text.into(),
     })
 }
 
-fn load_source(source: &Source) -> Result<LoadedApp, SourceErrors> {
+fn load_source(source: &SourceText) -> Result<LoadedApp, SourceErrors> {
     let table = source.parse().map_err(SourceErrors)?;
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
     let descriptor: Descriptor = source.decode(&value).map_err(|mut e| {
-        // What is missing at the top level has no place but the beginning.
+        // An error about a missing key at the top level is placed at the beginning of the file.
         e.span = e
             .span
             .filter(|s| *s != (0..source.text.len()))
@@ -84,23 +89,28 @@ fn load_source(source: &Source) -> Result<LoadedApp, SourceErrors> {
         return Err(SourceErrors(errors));
     }
     let sources = read_sources(source, &table, &descriptor)?;
-    let canonical = crate::ids::canonical_json(&identified(&descriptor, &sources));
-    Ok(LoadedApp {
-        digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(),
-        descriptor,
-        path: source.path.clone(),
-        sources,
-    })
+    Ok(identify(descriptor, &source.path, sources))
 }
 
-/// Reads the files that input files are copies of.
+/// Returns a checked descriptor together with the digest of its content.
+pub(super) fn identify(descriptor: Descriptor, path: &Path, sources: Vec<SourceFile>) -> LoadedApp {
+    let canonical = crate::ids::canonical_json(&identified(&descriptor, &sources));
+    LoadedApp {
+        digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(),
+        descriptor,
+        path: path.to_owned(),
+        sources,
+    }
+}
+
+/// Reads the files that cvc copies into a run's working directory as input files.
 fn read_sources(
-    file: &Source,
+    file: &SourceText,
     table: &DeTable<'_>,
     app: &Descriptor,
 ) -> Result<Vec<SourceFile>, SourceErrors> {
     let (mut sources, mut errors) = (Vec::new(), Vec::new());
-    // also of a descriptor that is named without its directory
+    // absolute even if the descriptor was named without its directory
     let directory = Utf8Path::from_path(file.path.parent().unwrap_or(Path::new("")))
         .map(|directory| paths::make_absolute(directory.to_owned()));
     for (i, input) in app.command.files.iter().enumerate() {
@@ -108,7 +118,7 @@ fn read_sources(
         let read = match &directory {
             Some(directory) => {
                 let written = directory.join(paths::expand(named));
-                // without `..`: it is shown to people
+                // without `..`, because the path is displayed
                 let whole = written.canonicalize_utf8().unwrap_or(written);
                 SourceFile::read(&input.path, whole).map_err(|error| error.to_string())
             }
@@ -136,9 +146,16 @@ fn read_sources(
     }
 }
 
-/// The descriptor as it identifies a run: with what copied files hold instead of where they are.
+/// Returns the form of the descriptor from which its digest is computed: it has the contents of copied files instead of their paths.
 fn identified(app: &Descriptor, sources: &[SourceFile]) -> Descriptor {
     let mut identified = app.clone();
+    // data for predictions do not affect runs
+    identified.size = None;
+    if let Some(own) = &mut identified.checkpoint {
+        (own.bytes, own.writes, own.reads) = (None, None, None);
+        // neither does the handling of a node that is about to be lost
+        own.signal = None;
+    }
     let copied = identified
         .command
         .files
@@ -150,7 +167,15 @@ fn identified(app: &Descriptor, sources: &[SourceFile]) -> Descriptor {
     identified
 }
 
-/// Whether an input file with this name stays in the working directory.
+/// Returns whether the path of an input file stays below the working directory.
+fn stays_below(path: &str) -> bool {
+    let mut parts = Utf8Path::new(path).components();
+    !path.is_empty()
+        && !path.contains(char::is_control)
+        && parts.all(|part| matches!(part, Utf8Component::Normal(_)))
+}
+
+/// Returns whether the name of an input file is a plain file name.
 fn is_plain_name(name: &str) -> bool {
     let mut parts = Utf8Path::new(name).components();
     !name.contains(|c: char| c == '/' || c.is_control())
@@ -158,10 +183,10 @@ fn is_plain_name(name: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// Reports an error of a file: the way to it, what is wrong, and a hint.
+/// Reports an error of a file. The arguments are the path of the wrong value in the file, the problem, and a hint.
 type Fail<'a> = dyn FnMut(&[Step<'_>], String, &str) + 'a;
 
-fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
+fn check(source: &SourceText, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
     let mut errors = Vec::new();
     let mut fail = |way: &[Step<'_>], message: String, hint: &str| {
         let span = span_of(table, way).or(Some(0..0));
@@ -169,21 +194,24 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
     };
     check_head(source, app, &mut fail);
     check_workloads(app, &mut fail);
+    check_sizes(app, &mut fail);
     check_files(app, &mut fail);
     check_figures(app, &mut fail);
     check_outputs(app, &mut fail);
+    check_ways(app, &mut fail);
+    check_layouts(app, &mut fail);
     check_patterns(app, &mut fail);
     for (way, message) in template_errors(app, None) {
         fail(
             &way,
             message,
-            "templates know program, class, processes, mapping, nodes, rundir, storage, own_checkpoint, w.NAME and user.NAME",
+            "templates know program, class, processes, threads, mapping, nodes, rundir, storage, own_checkpoint, layout, per_process, per_node, strategy, writers, when_late, w.NAME and user.NAME",
         );
     }
     errors
 }
 
-fn check_head(source: &Source, app: &Descriptor, fail: &mut Fail<'_>) {
+fn check_head(source: &SourceText, app: &Descriptor, fail: &mut Fail<'_>) {
     if app.schema != SCHEMA {
         fail(
             &["schema".into()],
@@ -262,9 +290,61 @@ fn check_workloads(app: &Descriptor, fail: &mut Fail<'_>) {
     }
 }
 
+fn check_sizes(app: &Descriptor, fail: &mut Fail<'_>) {
+    if let Some(sizes) = &app.size {
+        let is_number = |value: Option<&UserValue>| {
+            matches!(value, Some(UserValue::Integer(_) | UserValue::Float(_)))
+        };
+        for (i, var) in sizes.vars.iter().enumerate() {
+            let missing = app
+                .workloads
+                .iter()
+                .find(|(_, w)| !is_number(w.vars.get(var)));
+            if let Some((workload, _)) = missing {
+                fail(
+                    &["size".into(), "vars".into(), i.into()],
+                    format!("the workload {workload} has no number `{var}`"),
+                    "use variables that every workload sets in its `vars`",
+                );
+            }
+        }
+        if sizes.vars.is_empty() {
+            fail(
+                &["size".into(), "vars".into()],
+                "the list of sizes is empty".to_owned(),
+                "list the variables that are sizes, as in vars = [\"n\"]",
+            );
+        }
+        if let Some(base) = sizes
+            .base
+            .as_ref()
+            .filter(|base| !app.workloads.contains_key(*base))
+        {
+            fail(
+                &["size".into(), "base".into()],
+                format!("unknown workload `{base}`"),
+                "use a workload of this file",
+            );
+        }
+    }
+    for (section, key, formula) in app.formulas() {
+        let wrong = app.workloads.iter().find_map(|(name, workload)| {
+            let problem = size::evaluate(&formula, workload, 1).err()?;
+            Some(format!("the workload {name}: {problem}"))
+        });
+        if let Some(message) = wrong {
+            fail(
+                &[section.into(), key.into()],
+                message,
+                "write a formula of numbers, variables of the workloads and `processes`, as in 8 * n^3",
+            );
+        }
+    }
+}
+
 fn check_files(app: &Descriptor, fail: &mut Fail<'_>) {
     for (i, input) in app.command.files.iter().enumerate() {
-        // a name of several lines would tear the message
+        // a line feed in the name would split the message
         let shown = input.path.escape_debug();
         let mut wrong = |key: &'static str, message: String, hint: &str| {
             fail(
@@ -273,11 +353,17 @@ fn check_files(app: &Descriptor, fail: &mut Fail<'_>) {
                 hint,
             );
         };
-        if !is_plain_name(&input.path) {
+        if input.content.is_some() && !is_plain_name(&input.path) {
             wrong(
                 "path",
                 format!("`{}` is not a plain file name", shown),
-                "write a name without directories: the file is put into the working directory",
+                "write a name without directories: the file is placed in the working directory",
+            );
+        } else if !stays_below(&input.path) {
+            wrong(
+                "path",
+                format!("`{}` is not a path below the working directory", shown),
+                "write it without `..` and without a leading `/`, as in `data/mesh.dat`",
             );
         }
         if app.command.files[..i].iter().any(|f| f.path == input.path) {
@@ -369,6 +455,61 @@ fn check_outputs(app: &Descriptor, fail: &mut Fail<'_>) {
     }
 }
 
+fn check_ways(app: &Descriptor, fail: &mut Fail<'_>) {
+    let Some(own) = app.checkpoint.as_ref().filter(|own| !own.ways.is_empty()) else {
+        return;
+    };
+    let way = &["checkpoint".into(), "ways".into()];
+    if own.ways.iter().any(|of| of.is_neutral()) {
+        fail(
+            way,
+            "`ways` names `sync`, which every program has".to_owned(),
+            "list only the program's other ways",
+        );
+    }
+    if let Some(of) = own.ways.iter().find(|of| of.way_of_program() != of.word()) {
+        fail(
+            way,
+            format!("`{of}` is not a way of writing checkpoints"),
+            "leave it out",
+        );
+    }
+    let mut texts = app.command.args.iter().chain(app.command.env.values());
+    if !texts.any(|text| text.contains("strategy")) {
+        fail(
+            way,
+            "the strategy is not passed to the program".to_owned(),
+            "put {{strategy}} into `command.args` or `command.env`",
+        );
+    }
+}
+
+fn check_layouts(app: &Descriptor, fail: &mut Fail<'_>) {
+    let Some(own) = app
+        .checkpoint
+        .as_ref()
+        .filter(|own| !own.layouts.is_empty())
+    else {
+        return;
+    };
+    let way = &["checkpoint".into(), "layouts".into()];
+    if own.layouts.iter().any(|of| of.is_neutral()) {
+        fail(
+            way,
+            "`layouts` names `strided`, which holds without the factor".to_owned(),
+            "list only the program's other layouts",
+        );
+    }
+    let mut texts = app.command.args.iter().chain(app.command.env.values());
+    if !texts.any(|text| text.contains("layout")) {
+        fail(
+            way,
+            "the layout is not passed to the program".to_owned(),
+            "put {{layout}} into `command.args` or `command.env`",
+        );
+    }
+}
+
 fn check_patterns(app: &Descriptor, fail: &mut Fail<'_>) {
     for (way, pattern, groups) in patterns(app) {
         match regex::Regex::new(&format!("(?m){pattern}")) {
@@ -399,7 +540,7 @@ fn check_patterns(app: &Descriptor, fail: &mut Fail<'_>) {
     }
 }
 
-/// All regular expressions, with whether each needs one group.
+/// Returns all regular expressions of a descriptor, each with its place, and whether it needs exactly one group.
 fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
     let mut all: Vec<(Vec<Step<'static>>, &str, bool)> = vec![(
         vec!["success".into(), "pattern".into()],
@@ -414,16 +555,19 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
             app.progress.as_ref().map(|p| p.step.as_str()),
             true,
         ),
+        ("io", "writers", app.io.writers.as_deref(), true),
         (
-            "checkpoint",
-            "time_s",
-            app.checkpoint.as_ref().and_then(|c| c.time_s.as_deref()),
+            "processes",
+            "threads",
+            app.processes.threads.as_deref(),
             true,
         ),
-        ("io", "writers", app.io.writers.as_deref(), true),
     ];
     for (section, key, pattern, groups) in optional {
         all.extend(pattern.map(|pattern| (vec![section.into(), key.into()], pattern, groups)));
+    }
+    for (key, pattern) in app.checkpoint.iter().flat_map(OwnCheckpoint::patterns) {
+        all.push((vec!["checkpoint".into(), key.into()], pattern, true));
     }
     for (key, pattern) in app.pages.iter().flat_map(|pages| pages.patterns()) {
         all.push((vec!["pages".into(), key.into()], pattern, true));
@@ -445,7 +589,7 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
     all
 }
 
-/// Every template with its place.
+/// Returns every template of a descriptor with its place.
 fn all_templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     let mut all: Vec<(Vec<Step<'_>>, &str)> = Vec::new();
     let lists: [(&'static str, &'static str, &[String]); 4] = [
@@ -497,8 +641,8 @@ fn all_templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     all
 }
 
-/// Renders every template for every workload with sample values, to find templates that do not compile or name an unknown value.
-/// `users` are the free factors that there are; `None` takes every name that a template uses.
+/// Renders every template for every workload with sample values, to find templates that do not compile or that use an unknown value. `users` are the
+/// names of the existing free factors; with `None` every name is accepted. Returns the place and the problem of each wrong template.
 pub fn template_errors<'a>(
     app: &'a Descriptor,
     users: Option<&[&str]>,
@@ -527,15 +671,16 @@ pub fn template_errors<'a>(
             .into_iter()
             .map(|n| (n, UserValue::Integer(1)))
             .collect();
-        // With and without own checkpoints, so that both branches of a condition are seen.
+        // With and without own checkpoints, so that both branches of conditions are checked.
         for ((workload, content), own_checkpoint) in
             app.workloads.iter().flat_map(|w| [(w, true), (w, false)])
         {
             let sample = serde_json::json!({
-                "program": "program", "class": workload, "processes": 1, "mapping": "1Nx1P", "nodes": 1, "rundir": "rundir",
-                "storage": "storage", "own_checkpoint": own_checkpoint, "user": user, "w": content.vars,
+                "program": "program", "class": workload, "processes": 1, "mapping": "1Nx1P", "nodes": 1, "threads": 1, "rundir": "rundir",
+                "storage": "storage", "own_checkpoint": own_checkpoint, "layout": "strided", "per_process": own_checkpoint, "per_node": own_checkpoint, "strategy": "sync", "writers": "process", "when_late": "wait",
+                "user": user, "w": content.vars,
             });
-            // Strict mode does not reach conditions: a misspelt one would always be false.
+            // Strict mode does not check conditions: a misspelt name would always be false.
             if let Some(name) = conditions(text).find(|name| {
                 sample
                     .pointer(&format!("/{}", name.replace('.', "/")))
@@ -567,7 +712,7 @@ pub fn template_errors<'a>(
     errors
 }
 
-/// The names that stand as conditions of `#if` and `#unless`; other conditions (calls of helpers) are left out.
+/// Returns the names that are used as conditions of `#if` and `#unless`; conditions that call helpers are skipped.
 fn conditions(text: &str) -> impl Iterator<Item = &str> {
     text.split("{{").filter_map(|part| {
         let tag = part.trim_start_matches('~').strip_prefix('#')?;
@@ -583,7 +728,7 @@ fn conditions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The names after `user.` in a template.
+/// Returns the names after `user.` in a template.
 fn user_names(text: &str) -> Vec<String> {
     text.match_indices("user.")
         .map(|(at, found)| {
@@ -614,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_copied_file_holds_identifies_a_run_and_not_where_it_is() {
+    fn a_copied_file_identifies_a_run_by_content_not_by_path() {
         let directory = tempfile::tempdir().expect("a directory");
         let first = written(directory.path(), "mesh.dat", "1 2 3");
         assert_eq!((first.sources.len(), first.sources[0].bytes), (1, 5));

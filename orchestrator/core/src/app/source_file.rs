@@ -1,4 +1,4 @@
-//! Input files that a descriptor names by their paths: a mesh, a deck, anything that is too large for the descriptor itself.
+//! Input files that a descriptor references by path, such as a mesh.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -7,29 +7,29 @@ use std::{
     io::{self, Read, Write},
 };
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 
 /// A file that is copied into the working directory of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFile {
-    /// Its name in the working directory.
+    /// Path of the copy in the working directory.
     pub path: String,
-    /// Where it is: absolute, on the machine that copies it.
+    /// Path of the original: absolute, on the machine that copies it.
     pub source: Utf8PathBuf,
-    /// Its length.
+    /// Length, bytes.
     pub bytes: u64,
-    /// BLAKE3 digest (hexadecimal) of its content.
+    /// BLAKE3 digest (hexadecimal) of the content.
     pub blake3: String,
 }
 
 /// Why a file was not copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// It cannot be read.
+    /// The original cannot be read.
     #[error("cannot read the input file {path}: {error}")]
     Read {
-        /// Which.
+        /// The original.
         path: Utf8PathBuf,
         /// The system's error.
         error: io::Error,
@@ -37,23 +37,23 @@ pub enum CopyError {
     /// The copy cannot be written.
     #[error("cannot write {path}: {error}")]
     Write {
-        /// Which.
+        /// The copy.
         path: Utf8PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// It is another one than the campaign was planned with.
+    /// The original has changed since the campaign was planned.
     #[error(
-        "the input file {path} has changed since the campaign was read: start the campaign again, and it is planned with the new file"
+        "the input file {path} has changed since the campaign was read: run the command again to plan with the new file"
     )]
     Changed {
-        /// Which.
+        /// The original.
         path: Utf8PathBuf,
     },
 }
 
 impl CopyError {
-    /// Whether there is no room for the copy.
+    /// Returns whether the disk has no space for the copy.
     pub fn is_full_disk(&self) -> bool {
         match self {
             Self::Write { error, .. } => matches!(
@@ -66,10 +66,10 @@ impl CopyError {
 }
 
 impl SourceFile {
-    /// Reads a file to know what it holds.
+    /// Reads a file to record its length and digest.
     ///
     /// # Errors
-    /// When it cannot be read, or is no file.
+    /// The file cannot be read, or is not a regular file.
     pub fn read(path: &str, source: Utf8PathBuf) -> io::Result<Self> {
         let mut file = open(&source)?;
         let (bytes, blake3) = pass(&mut file, |_| Ok(())).map_err(PassError::into_io)?;
@@ -81,10 +81,10 @@ impl SourceFile {
         })
     }
 
-    /// Copies it into a directory, under its name there. A copy of its own, so that a program that writes into it harms no other run.
+    /// Copies the file into a directory, to its path there. Each run has its own copy, which it may overwrite.
     ///
     /// # Errors
-    /// When it cannot be read or written, or is another one meanwhile: then there is no copy.
+    /// The file cannot be read or written, or has changed since it was recorded; no copy is left then.
     pub fn copy_into(&self, directory: &Utf8Path) -> Result<(), CopyError> {
         let read = |error| CopyError::Read {
             path: self.source.clone(),
@@ -96,6 +96,9 @@ impl SourceFile {
             error,
         };
         let mut from = open(&self.source).map_err(read)?;
+        if let Some(directory) = to.parent() {
+            std::fs::create_dir_all(directory).map_err(write)?;
+        }
         let mut copy = File::create(&to).map_err(write)?;
         let (bytes, blake3) =
             pass(&mut from, |block| copy.write_all(block)).map_err(|error| match error {
@@ -103,7 +106,7 @@ impl SourceFile {
                 PassError::Use(error) => write(error),
             })?;
         if (bytes, &blake3) != (self.bytes, &self.blake3) {
-            // nothing else reads it: the run does not start
+            // the copy is incomplete, and no run may read it
             let _ = std::fs::remove_file(&to);
             return Err(CopyError::Changed {
                 path: self.source.clone(),
@@ -113,7 +116,7 @@ impl SourceFile {
     }
 }
 
-/// Opens a file; what would block, such as a named pipe, is refused.
+/// Opens a file; objects that would block, such as named pipes, are refused.
 fn open(path: &Utf8Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -121,7 +124,7 @@ fn open(path: &Utf8Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Which side of a copy failed.
+/// The side on which copying failed: reading the original, or using its content.
 enum PassError {
     Read(io::Error),
     Use(io::Error),
@@ -135,7 +138,7 @@ impl PassError {
     }
 }
 
-/// Passes the content on block by block; returns its length and digest.
+/// Passes the content of a file to `hand_on`, block by block. Returns its length and digest.
 fn pass(
     file: &mut File,
     mut hand_on: impl FnMut(&[u8]) -> io::Result<()>,
@@ -166,7 +169,7 @@ mod tests {
         let at = Utf8Path::from_path(directory.path()).expect("UTF-8");
         let (mesh, work) = (at.join("mesh.dat"), at.join("work"));
         fs::create_dir(&work).expect("made");
-        // longer than a block, and no text
+        // longer than a block, and not text
         let content: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         fs::write(&mesh, &content).expect("written");
         let source = SourceFile::read("in.dat", mesh.clone()).expect("read");

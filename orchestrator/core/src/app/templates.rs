@@ -1,27 +1,27 @@
-//! Templates of descriptors, compiled only as far as they end: a descriptor may be somebody else's.
+//! Compiles templates of descriptors. A descriptor may come from somebody else, so only templates whose rendering certainly ends are accepted.
 
 use handlebars::{
     Template,
     template::{HelperTemplate, TemplateElement},
 };
 
-/// Maximum number of blocks, branches, brackets and calls in the tags of a template. Each may lie in the one before it, and compiling and
-/// rendering go as deep.
+/// Maximum number of blocks, branches, brackets and calls in the tags of a template. Each of them may be nested in the previous one, and compilation
+/// and rendering recurse into each.
 const MAX_NESTED: usize = 256;
 
-/// The blocks that there are. Loops would take exponential time in their depth.
+/// The allowed blocks. Loops are excluded, because nested loops take exponential time.
 const BLOCKS: [&str; 2] = ["if", "unless"];
 
 /// Why a template of a descriptor is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TemplateProblem {
-    /// The compiler would need too much of the stack.
+    /// The template has too many nested parts, which would exhaust the stack.
     #[error("the template has more than {MAX_NESTED} blocks, branches and brackets")]
     Nested,
-    /// The compiler refuses it.
+    /// The template is invalid.
     #[error("the template does not compile: {0}")]
     Compile(String),
-    /// What templates of descriptors cannot have.
+    /// The template uses features that are not allowed in descriptors.
     #[error("the template has {0}")]
     Unusable(String),
 }
@@ -39,19 +39,19 @@ pub(super) fn compile(text: &str) -> Result<Template, TemplateProblem> {
     }
 }
 
-/// At least as many levels as the parser can find: everything that may begin one counts, and nothing ends one.
+/// Returns an upper bound for the nesting depth that the parser can find. Counts everything that may begin a level, and ignores all ends.
 fn nested_at_most(text: &str) -> usize {
     let of_tag = |part: &str| {
         let tag = part.trim_start_matches(['{', '~', ' ', '\t', '\n', '\r']);
         let is_block = tag.starts_with(['#', '^']) || tag.starts_with("else");
-        // a text in the tag may have `}}`, too
+        // a string in the tag may contain `}}`, too
         let end = part.rfind("}}").unwrap_or(part.len());
         usize::from(is_block) + part[..end].matches(['(', '[', '{']).count()
     };
     text.split("{{").skip(1).map(of_tag).sum()
 }
 
-/// What a template has that templates of descriptors cannot have.
+/// Describes a feature of a template that is not allowed in descriptors; `None` if there is none.
 fn unusable(template: &Template) -> Option<String> {
     template.elements.iter().find_map(|element| match element {
         TemplateElement::PartialExpression(_) | TemplateElement::PartialBlock(_) => {
@@ -65,7 +65,7 @@ fn unusable(template: &Template) -> Option<String> {
         | TemplateElement::HtmlExpression(_)
         | TemplateElement::Expression(_)
         | TemplateElement::Comment(_) => None,
-        // the library may get more kinds
+        // the library may add kinds of elements
         _ => Some("an element of an unknown kind".to_owned()),
     })
 }

@@ -1,37 +1,37 @@
-//! Blocks: days or fleets among which the counted runs of each point are divided.
+//! Blocks of runs: the counted runs of each point are divided among several days or fleets.
 
 use serde::{Deserialize, Serialize};
 
-/// Blocks of runs, one after another: what differs between them by chance is part of the intervals.
+/// Division of runs into consecutive blocks, so that intervals include random differences between days or fleets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
-    /// What a block is.
+    /// Kind of the blocks.
     pub of: BlockKind,
-    /// How many there are, at least 2; a divisor of the number of counted runs.
+    /// Number of blocks, at least 2; divides the number of counted runs.
     pub count: u32,
 }
 
 /// The block of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// What a block is.
+    /// Kind of the block.
     pub of: BlockKind,
-    /// Its number, from 1.
+    /// Number of the block, from 1.
     pub number: u32,
 }
 
-/// What sets the runs of a block apart from those of others.
+/// What separates a block of runs from the other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockKind {
-    /// Each block runs on a day (UTC) of its own.
+    /// Each block runs on a separate day (UTC).
     Days,
-    /// Each block runs on instances of its own, launched anew.
+    /// Each block runs on newly launched instances.
     Fleets,
 }
 
 impl BlockKind {
-    /// One of them, for people.
+    /// Returns the noun for one block, for display.
     #[must_use]
     pub fn one(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl BlockKind {
         }
     }
 
-    /// Several of them, as the campaign file calls them.
+    /// Returns the plural noun, which is also the key in campaign files.
     #[must_use]
     pub fn many(self) -> &'static str {
         match self {

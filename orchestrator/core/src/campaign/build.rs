@@ -1,9 +1,9 @@
-//! Turns tables of factors into grids: looks up names, fills in defaults, attaches rules.
+//! Converts tables of factors to grids: looks up names, fills in defaults, attaches rules.
 
 use super::{
     checker::Checker,
     factor::{Entry, Factor, Value},
-    grid::{Column, Grid, Rule, SettingColumns, Shadows},
+    grid::{Column, Grid, Rule, RuleEffect, SettingColumns, Shadows},
     model::{CheckpointSettings, Site, TraceSettings},
 };
 use crate::{
@@ -13,16 +13,17 @@ use crate::{
 use crate::{factor_registry::settings, mapping::Mapping};
 use indexmap::IndexMap;
 
-/// Maximum number of combinations of a matrix; more are more likely a typing error than intended.
-const MAX_COMBINATIONS: usize = 20_000_000;
+/// Maximum number of combinations of a matrix; a larger number is probably a typing error.
+const MAX_COMBINATIONS: usize = 1_000_000;
 
 /// A rule as written.
 pub struct WrittenRule {
+    pub effect: RuleEffect,
     pub when: Vec<Entry>,
     pub reason: String,
 }
 
-/// The known names.
+/// The names that factors may refer to, and the settings that defaults come from.
 pub struct Known<'a> {
     pub sites: &'a IndexMap<String, Site>,
     pub apps: &'a IndexMap<String, LoadedApp>,
@@ -31,14 +32,14 @@ pub struct Known<'a> {
     pub trace: &'a TraceSettings,
 }
 
-/// Factors of a grid: axes of one or several zipped factors, all lists of an axis being equally long.
+/// Factors of a grid by axis. An axis has one factor or several zipped ones, whose lists have equal lengths.
 struct Axes<'a> {
     sizes: Vec<usize>,
     factors: Vec<(usize, &'a Entry)>,
 }
 
 impl<'a> Axes<'a> {
-    /// Puts the axes behind a constant one; `None` if one of them has no factor.
+    /// Numbers the axes after axis 0, which has the constant values; `None` if one of the axes has no factor.
     fn of(axes: &'a [Vec<Entry>]) -> Option<Self> {
         let mut found = Self {
             sizes: vec![1],
@@ -61,7 +62,7 @@ impl<'a> Axes<'a> {
             .copied()
     }
 
-    /// The column of a factor, or its default on the constant axis.
+    /// Returns the column of a factor. A factor that the file does not name gets its default, on axis 0.
     fn column<T: Clone>(
         &self,
         factor: &Factor,
@@ -87,7 +88,7 @@ impl<'a> Axes<'a> {
 
 macro_rules! define_setting_columns {
     ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
-        /// The columns of all settings; what the file does not give has its default.
+        /// Returns the columns of all settings. A setting that the file does not name has its default.
         fn setting_columns(found: &Axes<'_>, known: &Known<'_>) -> SettingColumns {
             SettingColumns {
                 $($name: {
@@ -110,7 +111,7 @@ fn name(value: &Value) -> Option<String> {
     }
 }
 
-/// Builds a grid; `whole` is the position of the table that it comes from. `None` after an error.
+/// Builds a grid; `None` after an error. `whole` is the position of the table in the file.
 pub fn grid(
     check: &mut Checker<'_>,
     known: &Known<'_>,
@@ -170,7 +171,9 @@ pub fn grid(
             .map(|(_, e)| e.key.clone());
         check.fail(
             span,
-            format!("the matrix has more than {MAX_COMBINATIONS} combinations"),
+            format!(
+                "the matrix has {combinations} combinations; the maximum is {MAX_COMBINATIONS}"
+            ),
             "shorten lists, or vary factors together in a [[zip]]",
         );
     }
@@ -185,6 +188,7 @@ pub fn grid(
         class: class?,
         mapping,
         processes,
+        threads: threads_column(&found),
         mpi,
         storage,
         settings: setting_columns(&found, known),
@@ -201,7 +205,8 @@ pub fn grid(
     Some(grid)
 }
 
-/// The column of a factor that takes one of the names that each site has; without the factor the first one of each site.
+/// Returns the column of a factor whose levels are names in a site's settings, such as MPI libraries or storage areas. If the file does not name the
+/// factor, each site's first name is the value.
 fn column_of_sites(
     check: &mut Checker<'_>,
     found: &Axes<'_>,
@@ -257,7 +262,7 @@ fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue
 
 fn attach_rules(known: &Known<'_>, grid: &mut Grid) {
     for rule in known.rules {
-        // A rule about a factor that this grid does not have never matches in it.
+        // A rule that names a factor which this grid lacks matches nothing.
         let conditions: Option<Vec<_>> = rule
             .when
             .iter()
@@ -265,6 +270,7 @@ fn attach_rules(known: &Known<'_>, grid: &mut Grid) {
             .collect();
         if let Some(conditions) = conditions {
             grid.rules.push(Rule {
+                effect: rule.effect,
                 conditions,
                 reason: rule.reason.clone(),
             });
@@ -272,7 +278,7 @@ fn attach_rules(known: &Known<'_>, grid: &mut Grid) {
     }
 }
 
-/// Reports every unknown name.
+/// Reports each value of the entry that is not a known name.
 pub fn check_names(check: &mut Checker<'_>, entry: &Entry, what: &str, known: &[String]) {
     for (value, span) in &entry.values {
         let Value::Name(name) = value else { continue };
@@ -386,6 +392,16 @@ fn mapping_columns(
             (None, None)
         }
     }
+}
+
+fn threads_column(found: &Axes<'_>) -> Option<Column<u32>> {
+    let (axis, entry) = found.find(&Factor::Threads)?;
+    let count = |v: &Value| match v {
+        Value::Count(count) => Some(*count),
+        _ => None,
+    };
+    let values = entry.values.iter().filter_map(|(v, _)| count(v)).collect();
+    Some(Column { axis, values })
 }
 
 fn class_column(

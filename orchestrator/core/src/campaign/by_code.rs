@@ -1,4 +1,4 @@
-//! A campaign that is made by code: no file is written or read.
+//! Builds a campaign in code, without files.
 
 use super::{
     checker::{Checker, KnownHosts},
@@ -13,7 +13,7 @@ use crate::{
     app::LoadedApp,
     mapping::Mapping,
     point::CheckpointerKind,
-    source::{Source, SourceErrors, Step},
+    source::{SourceErrors, SourceText, Step},
 };
 use indexmap::IndexMap;
 use std::{collections::BTreeSet, path::PathBuf};
@@ -24,34 +24,34 @@ use toml::de::DeTable;
 pub struct SmallCampaign {
     /// Name of the campaign.
     pub name: String,
-    /// A file in the directory that relative paths of the site refer to. It need not exist.
+    /// A file in the directory to which relative paths of the site refer; the file need not exist.
     pub path: PathBuf,
     /// Name of the site.
     pub site_name: String,
     /// The site.
     pub site: Site,
-    /// The program.
+    /// The application.
     pub app: LoadedApp,
-    /// Its workload; `None` for the only one.
+    /// Workload of the application; `None` for the only one.
     pub class: Option<String>,
     /// Nodes and processes.
     pub mapping: Mapping,
     /// Names of MPI libraries of the site.
     pub mpi: Vec<String>,
-    /// What takes the checkpoints.
+    /// Levels of the factor `checkpointer`.
     pub checkpointers: Vec<CheckpointerKind>,
 }
 
 impl SmallCampaign {
-    /// Makes the campaign; `adjust` changes its settings, which are those of a file that gives none.
+    /// Builds the campaign. `adjust` changes its settings, which begin with the defaults of a campaign file.
     ///
     /// # Errors
-    /// When the program, its workload and the site do not go together.
+    /// The application, its workload and the site cannot be combined.
     pub fn into_spec(
         self,
         adjust: impl FnOnce(&mut RunSettings, &mut CheckpointSettings),
     ) -> Result<Spec, SourceErrors> {
-        let source = Source {
+        let source = SourceText {
             path: self.path.clone(),
             text: "".into(),
         };

@@ -1,25 +1,25 @@
-//! Collects the errors of a file, and the checks that all sections share.
+//! Collects the errors of a file, and has the checks that all sections share.
 
 use crate::{
     hosts::HostEntry,
     inventory::InventoryError,
-    source::{Source, SourceError, Span, Step},
+    source::{SourceError, SourceText, Span, Step},
 };
 use std::collections::BTreeMap;
 
-/// Maximum number of seconds of a limit: a year. Longer ones are typing errors.
+/// Maximum of a limit, seconds: a year. A longer limit is probably a typing error.
 const MAX_S: f64 = 31_536_000.0;
 
-/// Hosts of sites with an inventory, by the name of the site, or why there are none.
+/// By site: the hosts from the site's inventory, or the error that prevented reading them.
 pub type KnownHosts = BTreeMap<String, Result<Vec<HostEntry>, InventoryError>>;
 
-/// The position of a key in a section.
-pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
+/// Returns the position of the value at a path in a section.
+pub type SpanLookup<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
 
 /// Collects the errors of one file.
 pub struct Checker<'a> {
-    pub source: &'a Source,
-    /// Hosts of sites with an inventory, where they are known already.
+    pub source: &'a SourceText,
+    /// Hosts of sites with an inventory, if they are known.
     pub hosts: &'a KnownHosts,
     pub errors: &'a mut Vec<SourceError>,
 }
@@ -35,8 +35,16 @@ impl Checker<'_> {
             .push(self.source.error(span, message, hint.into()));
     }
 
-    /// Checks that a whole number is in a range. Otherwise reports it and returns the nearest legal one, so that further errors are found.
-    pub fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
+    /// Checks that a whole number is in a range. If it is not, reports an error and returns the nearest legal number, so that later checks can go on
+    /// to find further errors.
+    pub fn whole(
+        &mut self,
+        key: &str,
+        value: i64,
+        low: i64,
+        high: i64,
+        place: &SpanLookup<'_>,
+    ) -> i64 {
         if (low..=high).contains(&value) {
             return value;
         }
@@ -55,19 +63,19 @@ impl Checker<'_> {
     }
 }
 
-/// What is wrong with a number of seconds, and a hint.
+/// Returns the problem with a duration in seconds, and a hint; `None` if it is valid.
 pub fn wrong_seconds(what: &str, value: f64) -> Option<(String, String)> {
     let hint = "write a number of seconds above 0 and at most 31536000, a year";
     (!(value > 0.0 && value <= MAX_S))
         .then(|| (format!("{what} is {value} seconds"), hint.to_owned()))
 }
 
-/// The default of settings that are on.
+/// Returns true, for serde: the default of settings that are on.
 pub fn yes() -> bool {
     true
 }
 
-/// A name that becomes a part of paths and of text in tables.
+/// Returns whether a name is valid; valid names can be parts of paths and of tables.
 pub fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())

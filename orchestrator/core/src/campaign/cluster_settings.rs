@@ -1,8 +1,8 @@
-//! Checks of what a site says of its machines.
+//! Checks the settings of a site's machines.
 
 use super::{
-    checker::{Checker, Place, path_text},
-    cluster::{Cluster, InventorySource, SlurmSettings},
+    checker::{Checker, SpanLookup, path_text},
+    cluster::{Cluster, Gpus, InventorySource, SlurmSettings},
     model::SiteKind,
     raw::{RawHost, RawSite},
 };
@@ -10,20 +10,21 @@ use crate::{
     hosts::{HostEntry, SshSettings},
     inventory,
     names::is_host_or_login,
+    nodelist,
     source::{Span, Step},
 };
 use std::path::Path;
 
-/// Default silence after which a node is lost, seconds: longer than a busy machine's hiccups, short enough to wait for.
+/// Default silence after which a node counts as lost, seconds. It is longer than pauses of a busy machine, and short enough to wait for.
 const LOST_AFTER_S: f64 = 15.0;
 
-/// The machines of a site; `None` for a local one.
+/// Returns the machines of a site; `None` for a local site.
 pub fn cluster(
     check: &mut Checker<'_>,
     kind: SiteKind,
     name: &str,
     raw: &RawSite,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> Option<Cluster> {
     check_keys(check, kind, raw, place);
     if kind == SiteKind::Local {
@@ -51,7 +52,7 @@ pub fn cluster(
         lost_after_s,
         place(&["lost_after_s".into()]),
     );
-    // an ec2 site's hosts are known when its instances are there
+    // the hosts of an ec2 site are known when its instances exist
     let (hosts, inventory) = if kind == SiteKind::Ssh {
         hosts(check, name, raw, place)
     } else {
@@ -92,8 +93,8 @@ pub fn cluster(
     })
 }
 
-/// Refuses keys that belong to sites of other kinds.
-fn check_keys(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &Place<'_>) {
+/// Reports keys that belong to sites of other kinds.
+fn check_keys(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &SpanLookup<'_>) {
     use SiteKind::{Ec2, Slurm, Ssh};
     let elsewhere: &[SiteKind] = &[Ssh, Slurm, Ec2];
     let given: [(&str, bool, &[SiteKind]); 14] = [
@@ -147,12 +148,12 @@ pub(super) fn kind_name(kind: SiteKind) -> &'static str {
     }
 }
 
-/// The nodes of an ssh site.
+/// Returns the nodes of an ssh site, and the source of its inventory.
 fn hosts(
     check: &mut Checker<'_>,
     site: &str,
     raw: &RawSite,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> (Vec<HostEntry>, Option<InventorySource>) {
     let mut hosts = Vec::new();
     let mut source = None;
@@ -160,8 +161,8 @@ fn hosts(
         (Some(_), false) => {
             check.fail(
                 place(&["inventory".into()]),
-                "`inventory` beside `hosts`",
-                "say once which machines there are",
+                "both `inventory` and `hosts`",
+                "keep one of them",
             );
         }
         (Some(text), true) => {
@@ -226,7 +227,7 @@ fn hosts(
             );
         }
     }
-    // those that were kept come from a file that anybody may have written
+    // these hosts come from a file that anybody may have written
     for host in hosts
         .iter()
         .filter(|_| source == Some(InventorySource::Asked))
@@ -240,7 +241,7 @@ fn host(
     check: &mut Checker<'_>,
     raw: &RawHost,
     user: Option<&str>,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> HostEntry {
     let mut entry = match raw {
         RawHost::Name(name) => HostEntry::named(name),
@@ -259,7 +260,7 @@ fn host(
     entry
 }
 
-/// Checks what becomes part of ssh's command line.
+/// Checks names that become parts of ssh's command line.
 fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> Option<Span>) {
     for text in [
         Some(&entry.name),
@@ -273,7 +274,7 @@ fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> O
             check.fail(
                 place(),
                 format!("`{text}` is not a valid host name"),
-                "write its name or address alone; user and port have keys of their own",
+                "write only its name or address; use the keys `user` and `port` for these",
             );
         }
     }
@@ -300,10 +301,71 @@ fn login_name(check: &mut Checker<'_>, user: &str, span: Option<Span>) {
     }
 }
 
+/// Checks the lists of nodes that a job must have or must not have. A path is refused, because sbatch would read it as a file of names.
+fn named_nodes(check: &mut Checker<'_>, slurm: &SlurmSettings, place: &SpanLookup<'_>) {
+    let hint = "write names as in \"n1,n[4-7]\"; `sinfo -N` lists them";
+    let mut names = |key: &str, text: &Option<String>| {
+        let text = text.as_deref().filter(|text| !text.trim().is_empty());
+        let names = text.map(|text| match nodelist::expand(text) {
+            Ok(names) if !text.contains(|c: char| c == '/' || c.is_whitespace()) => names,
+            _ => {
+                let problem = format!("`{text}` is not a list of nodes");
+                check.fail(place(&[key.into()]), problem, hint);
+                Vec::new()
+            }
+        });
+        names.unwrap_or_default()
+    };
+    let (wanted, excluded) = (
+        names("nodelist", &slurm.nodelist),
+        names("exclude", &slurm.exclude),
+    );
+    if let Some(both) = wanted.iter().find(|name| excluded.contains(name)) {
+        check.fail(
+            place(&["exclude".into()]),
+            format!("`{both}` is in `nodelist` as well"),
+            "remove it from one of them",
+        );
+    }
+    let most = slurm.nodes as usize;
+    if wanted.len() > most {
+        check.fail(
+            place(&["nodelist".into()]),
+            format!(
+                "`nodelist` has {} nodes, but a job has at most {most} (`nodes`)",
+                wanted.len()
+            ),
+            "list fewer nodes, or raise `nodes`",
+        );
+    }
+}
+
+/// Checks the GPUs of a node: a number above 0, or a type and a number.
+fn gpus(check: &mut Checker<'_>, gpus: Option<&Gpus>, place: &SpanLookup<'_>) {
+    let is_sound = match gpus {
+        None => true,
+        Some(Gpus::Number(number)) => *number > 0,
+        Some(Gpus::Typed(text)) => {
+            let (kind, number) = text.split_once(':').unwrap_or(("any", text));
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+            !kind.is_empty()
+                && kind.chars().all(is_plain)
+                && number.parse::<u32>().is_ok_and(|n| n > 0)
+        }
+    };
+    if !is_sound {
+        check.fail(
+            place(&["gpus_per_node".into()]),
+            "`gpus_per_node` is not a number of GPUs",
+            "write a number above 0, or a type and a number, as in \"a100:2\"; `sinfo -o '%N %G'` lists what nodes have",
+        );
+    }
+}
+
 fn slurm(
     check: &mut Checker<'_>,
     given: Option<&SlurmSettings>,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> Option<SlurmSettings> {
     let Some(slurm) = given else {
         check.fail(
@@ -327,6 +389,9 @@ fn slurm(
         ("partition", &slurm.partition),
         ("account", &slurm.account),
         ("constraint", &slurm.constraint),
+        ("nodelist", &slurm.nodelist),
+        ("exclude", &slurm.exclude),
+        ("licenses", &slurm.licenses),
         ("qos", &slurm.qos),
         ("reservation", &slurm.reservation),
     ];
@@ -338,10 +403,12 @@ fn slurm(
             check.fail(
                 at(&[key.into()]),
                 format!("`{key}` is empty or has line feeds"),
-                "write it as sbatch takes it, or remove the key",
+                "write it in sbatch's format, or remove the key",
             );
         }
     }
+    named_nodes(check, slurm, &at);
+    gpus(check, slurm.gpus_per_node.as_ref(), &at);
     for (i, arg) in slurm.sbatch_args.iter().enumerate() {
         if !arg.starts_with('-') || arg.contains(char::is_control) {
             check.fail(

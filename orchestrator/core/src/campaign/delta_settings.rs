@@ -1,7 +1,7 @@
-//! Checks `[checkpoint] deltas`.
+//! Checks the settings `[checkpoint] deltas`.
 
 use super::{
-    checker::{Checker, Place},
+    checker::{Checker, SpanLookup},
     deltas::DeltaSettings,
     grid::Grid,
     model::CheckpointSettings,
@@ -10,8 +10,8 @@ use super::{
 use crate::{point::Moment, source::Step};
 use cvc_delta_rules::BlockSize;
 
-/// Checks them, where `place` gives positions below `[checkpoint]`.
-pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> DeltaSettings {
+/// Checks the settings; `place` returns positions below `[checkpoint]`.
+pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &SpanLookup<'_>) -> DeltaSettings {
     list(check, "methods", &raw.methods, place);
     list(check, "codecs", &raw.codecs, place);
     list(check, "blocks", &raw.blocks, place);
@@ -32,8 +32,8 @@ pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> Delt
     }
 }
 
-/// Refuses a list that is empty, or has something twice.
-fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &Place<'_>) {
+/// Refuses an empty list, and duplicates in a list.
+fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &SpanLookup<'_>) {
     let way: [Step<'_>; 2] = ["deltas".into(), key.into()];
     if list.is_empty() {
         check.fail(
@@ -53,12 +53,12 @@ fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &Pl
     }
 }
 
-/// Deltas are made of a series that is compared: one that cvc takes, or one that the program writes itself.
+/// Refuses deltas if no series is compared, neither of cvc's nor of the program's own checkpoints.
 pub fn require_series(
     check: &mut Checker<'_>,
     checkpoint: &CheckpointSettings,
     grids: &[Grid],
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) {
     let is_compared = |grid: &Grid| grid.settings.moment.values.iter().any(Moment::is_compared);
     if checkpoint.deltas.is_some() && !checkpoint.own_series && !grids.iter().any(is_compared) {

@@ -1,21 +1,32 @@
-//! How the checkpoints of a series are stored as deltas: `[checkpoint] deltas`.
+//! Storage of a checkpoint series as deltas: `[checkpoint] deltas`.
 
 use crate::units::ByteSize;
 use cvc_delta_rules::{Codec, MethodName};
 use serde::{Deserialize, Serialize};
 
-/// A way to store the states of a series.
+/// A way to store the checkpoints of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeltaWay {
-    /// Against which state.
+    /// Method, which determines the earlier checkpoint that each is stored against.
     pub method: MethodName,
-    /// How compressed.
+    /// Compression.
     pub codec: Codec,
-    /// Bytes of a block.
+    /// Size of a block.
     pub block: ByteSize,
 }
 
-/// How the checkpoints of a series are stored as deltas. No list is empty.
+impl DeltaWay {
+    /// Returns the assumed space of a series with `states` checkpoints, as a multiple of one checkpoint. If each checkpoint is stored in full without
+    /// a codec, this is `states`. Otherwise it is at most two, because compression and unchanged blocks save space.
+    pub fn most_states(self, states: f64) -> f64 {
+        match (self.method, self.codec) {
+            (MethodName::Full, Codec::None) => states,
+            _ => states.min(2.0),
+        }
+    }
+}
+
+/// How the checkpoints of a series are stored as deltas. Each list has at least one element.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeltaSettings {
     /// Methods.
@@ -24,12 +35,12 @@ pub struct DeltaSettings {
     pub codecs: Vec<Codec>,
     /// Sizes of blocks.
     pub blocks: Vec<ByteSize>,
-    /// Whether the series stays beside the run.
+    /// Whether the series is kept with the run.
     pub keep: bool,
 }
 
 impl DeltaSettings {
-    /// Every combination. The first, of the first method, codec and size of blocks, is the one that is made while the program runs.
+    /// Returns every combination of method, codec and block size. The first combination is stored while the program runs.
     pub fn ways(&self) -> impl Iterator<Item = DeltaWay> {
         self.methods.iter().flat_map(move |method| {
             self.codecs.iter().flat_map(move |codec| {

@@ -1,69 +1,72 @@
-//! What a campaign file says of a site whose machines are EC2 instances, once checked.
+//! Settings of a site whose machines are EC2 instances, after they were checked.
 
 use serde::{Deserialize, Serialize};
 
-/// How instances are asked for.
+/// How instances are requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ec2Settings {
     /// Region, as in `us-east-1`.
     pub region: String,
-    /// Profile of the user's AWS configuration; `None` is the default one.
+    /// Profile of the user's AWS configuration; `None` for the default profile.
     pub profile: Option<String>,
-    /// Instead of the cloud's own addresses, as in `http://127.0.0.1:5000`.
+    /// Endpoint instead of the cloud's own, as in `http://127.0.0.1:5000`.
     pub endpoint: Option<String>,
-    /// Which instances.
+    /// The requested instances.
     #[serde(flatten)]
     pub instances: InstanceSpec,
-    /// Where the disks of the machine itself are mounted, striped if there are several; `None` leaves them alone.
+    /// Mount point of the machine's own disks, striped if there are several; `None` if they are not used.
     pub instance_store: Option<String>,
-    /// Directory that the first node exports by NFS and all others mount; `None`: none.
+    /// Directory that the first node exports by NFS and all others mount, if any.
     pub nfs: Option<String>,
-    /// Time for which instances are kept after the campaign for the next one, seconds; `None`: not at all.
+    /// Time for which instances are kept after the campaign for the next one, seconds; `None` if they are not kept.
     pub keep_s: Option<f64>,
-    /// Whether what the campaign needs is installed on fresh instances.
+    /// Whether to install the needed software on fresh instances.
     pub install: bool,
+    /// Replacement of instances that the spot market reclaims.
+    #[serde(default, skip_serializing_if = "OnInterruption::is_default")]
+    pub on_interruption: OnInterruption,
 }
 
-/// The instances that a site wants, in terms of no particular cloud.
+/// The instances that a site requests, independent of the cloud's interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceSpec {
-    /// Instance types; the next one is used if the one before is not available.
+    /// Instance types, in order of preference; the next is used if the previous one is not available.
     pub instance_types: Vec<String>,
     /// Maximum number of instances.
     pub nodes: u32,
-    /// Zones, in order of preference; empty is every zone that has the type.
+    /// Zones, in order of preference; empty for all zones that have the type.
     pub zones: Vec<String>,
-    /// Subnet, which says the zone; `None` is the default one of each zone.
+    /// Subnet, which determines the zone; `None` for each zone's default subnet.
     pub subnet: Option<String>,
-    /// What they boot.
+    /// Image that the instances boot.
     pub image: Image,
-    /// Which market they are of.
+    /// Market of the instances.
     pub market: Market,
-    /// Spot market: US dollars for an hour of one instance at most; `None` is the price on demand.
+    /// Maximum price of one spot instance, US dollars per hour; `None` for the on-demand price.
     pub max_price_usd: Option<f64>,
-    /// Whether they are in a cluster placement group; `None`: where the type allows it and there is more than one.
+    /// Whether the instances are in a cluster placement group; `None`: if the type allows it and there are several instances.
     pub placement_group: Option<bool>,
-    /// Whether they have the Elastic Fabric Adapter.
+    /// Whether the instances have the Elastic Fabric Adapter.
     pub efa: bool,
     /// Root volume.
     pub root: Disk,
     /// Further volumes, formatted and mounted.
     pub volumes: Vec<Volume>,
-    /// Time after the last contact with cvc at which an instance ends itself, seconds.
+    /// Time after the last contact with cvc at which an instance ends by itself, seconds.
     pub lifetime_s: f64,
     /// Time limit for an instance to answer by ssh, seconds.
     pub ready_limit_s: f64,
-    /// Addresses from which ssh is allowed, as in `203.0.113.7/32`; `None` for the caller's own.
+    /// Addresses from which ssh is allowed, as in `203.0.113.7/32`; `None` for the caller's own address.
     pub allow_from: Option<String>,
     /// Whether all EBS volumes are encrypted.
     #[serde(default)]
     pub encrypted: bool,
-    /// What burstable instances do when their processor credits are used up; `None` is the cloud's default for the type.
+    /// Behaviour of burstable instances when their CPU credits are used up; `None` for the cloud's default for the type.
     pub credits: Option<Credits>,
 }
 
 impl InstanceSpec {
-    /// What instances of this type do when their processor credits are used up; `None` if they are not burstable.
+    /// Returns the behaviour of instances of this type when their CPU credits are used up; `None` if the type is not burstable.
     pub fn credits_of(&self, instance_type: &str) -> Option<Credits> {
         Credits::of(instance_type, self.credits)
     }
@@ -74,7 +77,7 @@ impl InstanceSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Image {
-    /// An image that cvc knows: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`.
+    /// A known image: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`.
     Known(String),
     /// `ami-...`.
     Id(String),
@@ -94,7 +97,7 @@ pub enum Image {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Market {
-    /// Full price; they stay.
+    /// Full price, not reclaimed.
     #[default]
     OnDemand,
     /// Cheaper; the cloud may reclaim them.
@@ -103,19 +106,41 @@ pub enum Market {
     SpotThenOnDemand,
 }
 
-/// What a burstable instance does when its processor credits are used up.
+/// Replacement of reclaimed spot instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnInterruption {
+    /// Spot instances of the same type.
+    #[default]
+    Replace,
+    /// A whole fleet of the next of `instance_types`.
+    NextType,
+    /// On-demand instances of the same type.
+    OnDemand,
+    /// None: the site is given up.
+    Fail,
+}
+
+impl OnInterruption {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Behaviour of burstable instances without processor credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Credits {
-    /// It computes at full speed, and what is above its baseline is charged.
+    /// Full speed; use above the baseline is charged.
     Unlimited,
-    /// It is throttled to its baseline.
+    /// Throttled to the baseline.
     Standard,
 }
 
 impl Credits {
-    /// Families of burstable types, with what they do unless somebody says otherwise.
+    /// Prefixes of burstable types, with the default behaviour of each.
     const FAMILIES: [(&str, Self); 4] = [
         ("t2", Self::Standard),
         ("t3", Self::Unlimited),
@@ -123,14 +148,14 @@ impl Credits {
         ("t4g", Self::Unlimited),
     ];
 
-    /// What instances of this type do; `None` if they are not burstable. `wanted` is what the user says.
+    /// Returns the behaviour of instances of this type; `None` if the type is not burstable. `wanted` is the user's choice.
     pub fn of(instance_type: &str, wanted: Option<Self>) -> Option<Self> {
         let family = instance_type.split('.').next()?;
         let (_, usual) = Self::FAMILIES.iter().find(|(name, _)| *name == family)?;
         Some(wanted.unwrap_or(*usual))
     }
 
-    /// The name, as the campaign file and the cloud write it.
+    /// Returns the name that the campaign file and the cloud use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unlimited => "unlimited",
@@ -138,7 +163,7 @@ impl Credits {
         }
     }
 
-    /// What that means for measurements.
+    /// Describes the effect on measurements.
     pub fn remark(self) -> &'static str {
         match self {
             Self::Unlimited => {
@@ -193,7 +218,7 @@ impl Default for Disk {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: String,
     /// Type: `gp3`, `gp2`, `io1`, `io2`, `st1`, `sc1`, `standard`.
     #[serde(rename = "type", default = "gp3")]
@@ -211,40 +236,40 @@ pub struct Volume {
     pub throughput_mib_s: Option<u32>,
 }
 
-/// The user's price of a node or a core of a site; prices of EC2 instances come from the cloud.
+/// User's price of a node or a core; prices of EC2 instances come from the cloud.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PriceSettings {
-    /// US dollars for an hour of one node.
+    /// US dollars per node hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_node_hour_usd: Option<f64>,
-    /// US dollars for an hour of one core; a run is charged for the cores of all its nodes.
+    /// US dollars per core hour; a run is charged for all cores of its nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_core_hour_usd: Option<f64>,
 }
 
-/// What the campaign may cost.
+/// Cost limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a table with `usd`")]
 pub struct Budget {
-    /// US dollars over all sessions of the campaign. It is not exceeded.
+    /// Maximum cost over all sessions, US dollars.
     pub usd: f64,
-    /// What happens to runs when it is used up. Default: `end`.
+    /// Policy for an insufficient budget. Default: `end`.
     #[serde(default)]
     pub when_short: WhenShort,
 }
 
-/// What happens to runs when the budget is used up. It is never exceeded.
+/// Policy for an insufficient budget. The budget is never exceeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenShort {
-    /// A run begins if the budget covers its expected cost; one that takes longer is ended.
+    /// A run starts if the budget covers its expected cost; a longer one is ended.
     #[default]
     End,
-    /// A run begins only if the budget covers it up to its time limit, so no running one is ended.
+    /// A run starts only if the budget covers its time limit, so no run is ended.
     Finish,
 }
 
@@ -252,7 +277,7 @@ pub enum WhenShort {
 mod tests {
     use super::*;
 
-    /// Fleets that are kept, and agents of the version before, know them in this form.
+    /// Records of kept fleets, and agents of the previous version, have the settings in this form.
     #[test]
     fn settings_of_instances_are_written_without_a_table_of_their_own() {
         let text = "schema = 1\nname = 'x'\n[matrix]\napp = 'npb-bt'\nclass = 'S'\nprocesses = 1\n[sites.cloud]\nkind = 'ec2'\n\

@@ -1,7 +1,7 @@
-//! Names of regions and instance types: whether they are made as such names are, so that a typing error is found before anything is asked or
-//! paid. New regions, families and sizes are made of the same parts.
+//! Checks the form of region and instance type names, so that a typing error is found before any query or payment. New regions, families and sizes
+//! have the same form.
 
-/// Regions, to suggest one.
+/// Known regions, for suggestions.
 pub(super) const REGIONS: [&str; 34] = [
     "us-east-1",
     "us-east-2",
@@ -39,7 +39,7 @@ pub(super) const REGIONS: [&str; 34] = [
     "us-gov-west-1",
 ];
 
-/// The parts of a region between its area and its number.
+/// Possible middle parts of a region's name, as `east` in `us-east-1`.
 const DIRECTIONS: [&str; 9] = [
     "north",
     "south",
@@ -52,12 +52,12 @@ const DIRECTIONS: [&str; 9] = [
     "southwest",
 ];
 
-/// The sizes that are no multiples, to suggest one.
+/// Sizes that are not multiples of `xlarge`, for suggestions.
 pub(super) const SIZES: [&str; 8] = [
     "nano", "micro", "small", "medium", "large", "xlarge", "2xlarge", "metal",
 ];
 
-/// Whether a text is made as the name of a region: area, direction, number.
+/// Returns whether a text has the form of a region's name: area, direction, number.
 pub(super) fn is_region(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [area @ .., direction, number] = parts.as_slice() else {
@@ -72,7 +72,7 @@ pub(super) fn is_region(text: &str) -> bool {
         && number.chars().all(|c| c.is_ascii_digit())
 }
 
-/// Whether a text is made as the size of an instance type: a word, a multiple of `xlarge`, or bare metal.
+/// Returns whether a text has the form of an instance size: a word, a multiple of `xlarge`, or bare metal.
 pub(super) fn is_size(text: &str) -> bool {
     let multiple = |ending: &str, of: &str| {
         of.strip_suffix(ending)

@@ -1,7 +1,7 @@
-//! Checks the settings of EC2, prices and the budget.
+//! Checks the settings of EC2, of prices and of the budget.
 
 use super::{
-    checker::{Checker, Place, path_text},
+    checker::{Checker, SpanLookup, path_text},
     cluster_settings::kind_name,
     ec2::{Budget, Credits, Ec2Settings, Image, InstanceSpec, PriceSettings},
     ec2_names::{REGIONS, SIZES, is_region, is_size},
@@ -22,19 +22,19 @@ pub const KNOWN_IMAGES: [&str; 5] = [
     "ubuntu-24.04",
     "amazon-linux-2023",
 ];
-/// Default lifetime of an instance, after which it terminates itself: most of a working day, but not a weekend.
+/// Default lifetime of an instance, seconds. After it the instance terminates itself. It covers half a working day, but not a weekend.
 const LIFETIME_S: f64 = 4.0 * 3600.0;
-/// Default limit for an instance to answer by ssh after the order; a minute is usual.
+/// Default time from the order of an instance within which it must answer by ssh, seconds. A minute is usual.
 const READY_LIMIT_S: f64 = 300.0;
 /// Types of EBS volumes.
 const DISKS: [&str; 7] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard"];
 
-/// Checks the settings of instances; `None` for sites of other kinds.
+/// Checks the settings of instances; `None` for a site of another kind.
 pub fn ec2(
     check: &mut Checker<'_>,
     kind: SiteKind,
     raw: Option<&RawEc2>,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> Option<Ec2Settings> {
     if kind != SiteKind::Ec2 {
         return None;
@@ -98,6 +98,7 @@ pub fn ec2(
         nfs: raw.nfs.clone(),
         keep_s: raw.keep.as_ref().map(|text| time(check, "keep", text, &at)),
         install: raw.install,
+        on_interruption: raw.on_interruption,
     })
 }
 
@@ -106,8 +107,8 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.chars().all(fits)
 }
 
-/// Checks where instances are.
-fn check_place(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+/// Checks region, zones and endpoint of the instances.
+fn check_place(check: &mut Checker<'_>, raw: &RawEc2, at: &SpanLookup<'_>) {
     if !is_plain(&raw.region) {
         check.fail(
             at(&["region".into()]),
@@ -115,7 +116,7 @@ fn check_place(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
             "write it as in `us-east-1`",
         );
     } else if raw.endpoint.is_none() && !is_region(&raw.region) {
-        // clouds with an address of their own name their regions as they like
+        // clouds with their own endpoint have their own names of regions
         check.fail(
             at(&["region".into()]),
             format!("unknown region `{}`", raw.region),
@@ -135,7 +136,7 @@ fn check_place(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
     if raw.subnet.is_some() && raw.zones.len() > 1 {
         check.fail(
             at(&["subnet".into()]),
-            "`subnet` beside several `zones`",
+            "`subnet` with several `zones`",
             "a subnet lies in one zone: remove `zones`",
         );
     }
@@ -151,9 +152,9 @@ fn check_place(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
     }
 }
 
-/// Checks their types.
-fn check_types(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
-    // which sites there are to compare was decided before: each has one type, and all are looked at in the first
+/// Checks the instance types.
+fn check_types(check: &mut Checker<'_>, raw: &RawEc2, at: &SpanLookup<'_>) {
+    // the site was already divided into one site for each compared type; all types are checked in the first of these sites
     let is_compared = !raw.compare_instance_types.is_empty();
     let (key, types) = if is_compared {
         ("compare_instance_types", &raw.compare_instance_types)
@@ -201,8 +202,8 @@ fn check_types(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
     }
 }
 
-/// Checks their price, and who may reach them.
-fn check_order(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+/// Checks the maximum price, and the addresses that may use ssh.
+fn check_order(check: &mut Checker<'_>, raw: &RawEc2, at: &SpanLookup<'_>) {
     if raw
         .max_price_usd
         .is_some_and(|usd| !(usd > 0.0 && usd.is_finite()))
@@ -232,8 +233,8 @@ fn check_order(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
     }
 }
 
-/// Checks their disks and mount points.
-fn check_disks(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+/// Checks the disks and mount points.
+fn check_disks(check: &mut Checker<'_>, raw: &RawEc2, at: &SpanLookup<'_>) {
     disk(
         check,
         "root",
@@ -261,7 +262,7 @@ fn check_disks(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
     }
 }
 
-fn time(check: &mut Checker<'_>, key: &str, text: &str, at: &Place<'_>) -> f64 {
+fn time(check: &mut Checker<'_>, key: &str, text: &str, at: &SpanLookup<'_>) -> f64 {
     match units::seconds(text) {
         Ok(seconds) => seconds,
         Err(wrong) => {
@@ -301,7 +302,7 @@ fn disk(
     kind: &str,
     iops: Option<u32>,
     throughput: Option<u32>,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) {
     if !DISKS.contains(&kind) {
         check.fail(
@@ -333,7 +334,7 @@ fn disk(
     }
 }
 
-fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Image {
+fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &SpanLookup<'_>) -> Image {
     let known = || Image::Known(KNOWN_IMAGES[0].to_owned());
     match raw {
         None => known(),
@@ -376,7 +377,7 @@ pub fn price(
     check: &mut Checker<'_>,
     kind: Option<SiteKind>,
     raw: PriceSettings,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> PriceSettings {
     for (key, usd) in [
         ("per_node_hour_usd", raw.per_node_hour_usd),
@@ -405,7 +406,7 @@ pub fn price(
     if raw.per_node_hour_usd.is_some() && raw.per_core_hour_usd.is_some() {
         check.fail(
             place(&["price".into()]),
-            "`per_node_hour_usd` beside `per_core_hour_usd`",
+            "both `per_node_hour_usd` and `per_core_hour_usd`",
             "give the price once",
         );
     }
@@ -413,7 +414,7 @@ pub fn price(
 }
 
 /// Checks the budget.
-pub fn budget(check: &mut Checker<'_>, budget: Budget, place: &Place<'_>) -> Budget {
+pub fn budget(check: &mut Checker<'_>, budget: Budget, place: &SpanLookup<'_>) -> Budget {
     if !(budget.usd > 0.0 && budget.usd.is_finite()) {
         check.fail(
             place(&["usd".into()]),

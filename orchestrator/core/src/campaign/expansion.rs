@@ -1,22 +1,30 @@
-//! The combinations of a campaign, walked as index vectors: only the current combination is in memory.
+//! Walks through the combinations of a campaign as index vectors, so that only the current combination is in memory.
 
 use super::{
-    grid::{Grid, silence},
+    grid::{Grid, Rule, RuleEffect, silence},
+    layout_rules, level_rules,
     model::StorageKind,
     spec::Spec,
+    strategy_rules,
 };
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_copied, not_shared},
-    point::{Excluded, ExcludedBy, Moment, Point, Reason},
+    io_settings,
+    point::{Excluded, ExcludedBy, FactorId, Moment, Point, Reason},
     units::counted,
 };
 
-/// A combination, judged.
+/// A combination of levels, and whether it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Combination {
-    /// It runs.
-    Runs(Point),
-    /// It does not.
+    /// The combination runs.
+    Runs {
+        /// The factor values.
+        point: Point,
+        /// Reason why the point is expected to fail; `None` if it is not.
+        expected_failure: Option<String>,
+    },
+    /// The combination does not run.
     Excluded(Excluded),
 }
 
@@ -39,7 +47,7 @@ impl Grid {
                     .map(|(name, _)| name),
             ),
             class: self.class.at(index).clone(),
-            mapping: self.mapping.at(index).clone(),
+            mapping: self.mapping(index),
             mpi: self.mpi.at(index).clone(),
             storage: self.storage.at(index).clone(),
             user,
@@ -51,20 +59,37 @@ impl Grid {
 
     fn judge(&self, spec: &Spec, index: &[usize]) -> Combination {
         let mut point = self.point(spec, index);
-        match self.excluded(spec, index) {
+        match self.excluded(spec, index, &point) {
             Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason }),
             None => {
                 silence(&mut point);
-                Combination::Runs(point)
+                strategy_rules::silence(&mut point);
+                Combination::Runs {
+                    expected_failure: self
+                        .reason(RuleEffect::ExpectsFailure, index)
+                        .map(str::to_owned),
+                    point,
+                }
             }
         }
     }
 
-    fn excluded(&self, spec: &Spec, index: &[usize]) -> Option<(ExcludedBy, Reason)> {
-        for rule in &self.rules {
-            if rule.conditions.iter().all(|c| c.matches[index[c.axis]]) {
-                return Some((ExcludedBy::Rule, rule.reason.clone().into()));
-            }
+    /// Returns the reason of the first matching rule with this effect; `None` if no rule matches.
+    fn reason(&self, effect: RuleEffect, index: &[usize]) -> Option<&str> {
+        let matches = |rule: &&Rule| {
+            rule.effect == effect && rule.conditions.iter().all(|c| c.matches[index[c.axis]])
+        };
+        self.rules.iter().find(matches).map(|rule| &*rule.reason)
+    }
+
+    fn excluded(
+        &self,
+        spec: &Spec,
+        index: &[usize],
+        point: &Point,
+    ) -> Option<(ExcludedBy, Reason)> {
+        if let Some(reason) = self.reason(RuleEffect::Excludes, index) {
+            return Some((ExcludedBy::Rule, reason.to_owned().into()));
         }
         let (site_name, site) = spec.sites.get_index(*self.site.at(index))?;
         let (app_name, app) = spec.apps.get_index(*self.app.at(index))?;
@@ -84,6 +109,15 @@ impl Grid {
                 format!("{given} processes, but the mapping {mapping} has {processes}"),
             );
         }
+        let given = self.threads.as_ref().map(|t| *t.at(index));
+        if let (Some(given), Some(own)) = (given, mapping.threads())
+            && given != own
+        {
+            return no(
+                ExcludedBy::Combination,
+                format!("{given} threads, but the mapping {mapping} has {own}"),
+            );
+        }
         if mapping.nodes() > site.nodes() {
             return no(
                 ExcludedBy::Site,
@@ -95,12 +129,12 @@ impl Grid {
             );
         }
         let mpi = self.mpi.at(index);
-        if !site.mpi.contains_key(mpi) {
+        let Some(library) = site.mpi.get(mpi) else {
             return no(
                 ExcludedBy::Site,
                 format!("the site `{site_name}` has no MPI library `{mpi}`"),
             );
-        }
+        };
         let storage = self.storage.at(index);
         if !site.storage.contains_key(storage) {
             return no(
@@ -109,28 +143,24 @@ impl Grid {
             );
         }
         let class = self.class.at(index);
-        if !descriptor.workloads.contains_key(class) {
-            let known = descriptor
-                .workloads
-                .keys()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ");
+        if let Err(unknown) = descriptor.workload(class) {
+            let hint = unknown.hint.map(|hint| format!("; {hint}"));
             return no(
                 ExcludedBy::Application,
-                format!("{app_name} has no workload `{class}`; it has: {known}"),
+                unknown.message + &hint.unwrap_or_default(),
             );
         }
         if let Some(reason) = illegal_count(app_name, &descriptor.processes, processes) {
             return no(ExcludedBy::Application, reason);
         }
-        // whether an area without a path is shared is only known once the nodes are checked
+        // without a path, whether the area is shared is known only after the nodes were checked
         let apart = site
             .storage
             .get(storage)
             .is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
         let own_checkpoint = self.settings.checkpointer.at(index).has_own_files();
-        if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
+        let is_shared = descriptor.shares_files(own_checkpoint, point);
+        if mapping.nodes() > 1 && apart && is_shared {
             return no(
                 ExcludedBy::Combination,
                 not_shared(app_name, mapping, storage),
@@ -142,17 +172,23 @@ impl Grid {
                 not_copied(app_name, mapping, storage),
             );
         }
-        self.senseless(spec, index, app_name, descriptor)
+        if let Some(reason) =
+            io_settings::senseless(point, descriptor.io.collective, library.io_layer())
+        {
+            return no(ExcludedBy::Combination, reason);
+        }
+        self.senseless(spec, index, point, descriptor)
     }
 
-    /// Finds combinations without meaning, and known hazards.
+    /// Returns why a combination makes no sense, or why it is a known hazard; `None` if neither.
     fn senseless(
         &self,
         spec: &Spec,
         index: &[usize],
-        app: &str,
+        point: &Point,
         descriptor: &Descriptor,
     ) -> Option<(ExcludedBy, Reason)> {
+        let app = &point.app;
         let no = |reason: String| Some((ExcludedBy::Combination, Reason::Text(reason)));
         let checkpointer = *self.settings.checkpointer.at(index);
         let aggregators = *self.settings.aggregators.at(index);
@@ -183,12 +219,25 @@ impl Grid {
             && self.settings.moment.values.iter().all(Moment::is_series)
         {
             return no(
-                "a series at moments of the campaign is taken by DMTCP; with `own_series = true` those that the program writes itself are one".to_owned()
+                "DMTCP takes series at the campaign's moments; `own_series = true` uses the program's own checkpoints as a series".to_owned()
             );
+        }
+        let is_restarted = point.restart_check.unwrap_or(spec.checkpoint.restart_check);
+        if let Some(reason) = strategy_rules::senseless(point, descriptor, is_restarted)
+            .or_else(|| level_rules::senseless(spec, point, descriptor))
+            .or_else(|| layout_rules::senseless(spec, point, descriptor))
+        {
+            return no(reason);
+        }
+        if let Some(factor) = self.without_effect_of_strategy(point, index) {
+            let (name, strategy) = (factor.name(), point.strategy);
+            return no(format!(
+                "{name} has no effect with strategy = \"{strategy}\"; see the otherwise equal point"
+            ));
         }
         if checkpointer.is_driven() && descriptor.pages.is_some() {
             return no(format!(
-                "{app} watches its pages, which a restart by DMTCP does not bring back: use its own checkpoints, or none"
+                "{app} tracks its pages, and a restart by DMTCP loses this: use its own checkpoints, or none"
             ));
         }
         if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {
@@ -209,7 +258,26 @@ impl Grid {
     }
 }
 
-/// Walks every combination of a campaign, in the order of the file: the matrix, its last axis fastest, then the extra points.
+impl Grid {
+    /// Returns a factor that has no effect with the point's strategy, if the point with another level of this factor runs instead. `None` if there is
+    /// no such factor.
+    fn without_effect_of_strategy(&self, point: &Point, index: &[usize]) -> Option<FactorId> {
+        let settings = &self.settings;
+        let is_zipped = |axis| axis == settings.strategy.axis;
+        let (writers, late) = (&settings.writers, &settings.when_late);
+        if !point.strategy.has_writers()
+            && !is_zipped(writers.axis)
+            && !writers.stands_for_all(index)
+        {
+            return Some(FactorId::Writers);
+        }
+        (!point.strategy.can_skip() && !is_zipped(late.axis) && !late.stands_for_all(index))
+            .then_some(FactorId::WhenLate)
+    }
+}
+
+/// Iterates over every combination of a campaign, in the order of the file: first the matrix, in which the last axis changes fastest, then the extra
+/// points.
 pub struct Expansion<'a> {
     spec: &'a Spec,
     grid: usize,
@@ -218,7 +286,7 @@ pub struct Expansion<'a> {
 }
 
 impl<'a> Expansion<'a> {
-    /// Starts at the first combination.
+    /// Creates an iterator that starts at the first combination.
     pub fn new(spec: &'a Spec) -> Self {
         let mut all = Self {
             spec,
@@ -248,7 +316,7 @@ impl Iterator for Expansion<'_> {
         }
         let grid = self.spec.grids.get(self.grid)?;
         let judged = grid.judge(self.spec, &self.index);
-        // The odometer: the last axis moves first.
+        // counts like an odometer: the last axis changes first
         let mut moved = false;
         for (position, size) in self.index.iter_mut().zip(&grid.axes).rev() {
             *position += 1;
@@ -266,12 +334,12 @@ impl Iterator for Expansion<'_> {
 }
 
 impl Spec {
-    /// All combinations with their verdicts, in the order of the file.
+    /// Returns all combinations, each with the decision whether it runs, in the order of the file.
     pub fn expand(&self) -> Expansion<'_> {
         Expansion::new(self)
     }
 
-    /// Number of combinations, including excluded ones.
+    /// Returns the number of combinations, including excluded ones.
     pub fn combinations(&self) -> usize {
         self.grids.iter().map(Grid::len).sum()
     }

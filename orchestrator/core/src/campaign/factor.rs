@@ -5,9 +5,9 @@ use super::{
     level::{Level, MAX_PROCESSES, WrongValue, integer, kind, wrong_kind},
 };
 use crate::factor_registry::settings;
-use crate::source::{Source, SourceError, Span, suggestion};
+use crate::source::{SourceError, SourceText, Span, suggestion};
 use crate::{
-    mapping::Mapping,
+    mapping::{MAX_THREADS, Mapping},
     point::{Point, UserValue},
 };
 use toml::{
@@ -21,35 +21,35 @@ macro_rules! define_factor {
             $(#[$place_doc:meta])+
             $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also {
                 $(#[$also_doc:meta])+
-                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal
-            })?;
+                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal, digest $also_digest:ident
+            })*;
         )* }
         settings { $($(#[$doc:meta])+ $Name:ident $name:ident: $type:ty { $($setting:tt)* })* }
     )*) => {
         /// A factor.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Factor {
-            $($($Place, $($Also,)?)* $($Name,)*)*
+            $($($Place, $($Also,)*)* $($Name,)*)*
             User(String),
         }
 
         impl Factor {
-            /// A built-in factor.
+            /// Returns the built-in factor of this name; `None` if there is none.
             pub fn built_in(name: &str) -> Option<Self> {
                 match name {
                     $(
-                        $(stringify!($place) => Some(Self::$Place), $(stringify!($also) => Some(Self::$Also),)?)*
+                        $(stringify!($place) => Some(Self::$Place), $(stringify!($also) => Some(Self::$Also),)*)*
                         $(stringify!($name) => Some(Self::$Name),)*
                     )*
                     _ => None,
                 }
             }
 
-            /// Its name in files and tables.
+            /// Returns the name of the factor in files and tables.
             pub fn name(&self) -> &str {
                 match self {
                     $(
-                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)?)*
+                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)*)*
                         $(Self::$Name => stringify!($name),)*
                     )*
                     Self::User(name) => name,
@@ -65,7 +65,7 @@ pub const BUILT_IN: &[&str] = Point::FACTORS;
 
 macro_rules! define_value {
     ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
-        /// The value of a factor; each setting has its own kind.
+        /// The value of a factor. Each factor that is a setting has its own variant.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Value {
             Name(String),
@@ -76,7 +76,7 @@ macro_rules! define_value {
         }
 
         impl Value {
-            /// Whether it is a setting that says that nothing is done.
+            /// Returns whether the value is a level without effect, such as `false` or `none`. Only settings have such levels.
             pub fn is_plain(&self) -> bool {
                 match self {
                     $(Self::$Name(level) => level.is_plain(),)*
@@ -85,12 +85,13 @@ macro_rules! define_value {
             }
         }
 
-        /// Reads one value of a factor.
+        /// Parses one value of a factor.
         pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, WrongValue> {
             let name = factor.name();
             match factor {
                 Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => parse_name(name, value).map(Value::Name),
-                Factor::Processes => parse_count(name, value).map(Value::Count),
+                Factor::Processes => parse_count(name, value, MAX_PROCESSES).map(Value::Count),
+                Factor::Threads => parse_count(name, value, MAX_THREADS.into()).map(Value::Count),
                 Factor::Mapping => parse_mapping(name, value).map(Value::Mapping),
                 Factor::User(_) => parse_user(name, value).map(Value::User),
                 $(Factor::$Name => <$level>::read(name, value).map(Value::$Name),)*
@@ -100,7 +101,7 @@ macro_rules! define_value {
 }
 settings!(define_value);
 
-/// A factor with the values that one table gives it.
+/// A factor and the values that one table gives it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub factor: Factor,
@@ -110,7 +111,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The value, if there is exactly one.
+    /// Returns the value if there is exactly one; otherwise `None`.
     pub fn single(&self) -> Option<&Value> {
         match self.values.as_slice() {
             [(value, _)] => Some(value),
@@ -119,20 +120,20 @@ impl Entry {
     }
 }
 
-/// The number of values that a table may give a factor.
+/// How many values one table may give a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// A value or a list without duplicates.
+    /// One value, or a list without duplicates.
     Some,
-    /// A list whose order matters; values may repeat.
+    /// A list whose order matters and whose values may repeat.
     List,
-    /// One value.
+    /// Exactly one value.
     One,
 }
 
-/// Reads a table of factors.
+/// Reads the factors of a table.
 pub fn entries(
-    source: &Source,
+    source: &SourceText,
     table: &DeTable<'_>,
     amount: Amount,
     errors: &mut Vec<SourceError>,
@@ -179,7 +180,7 @@ pub fn entries(
     found
 }
 
-/// A free factor's name is used in templates and beside the built-in ones.
+/// Checks the name of a free factor. It must not be the name of a built-in factor, and must be usable in templates.
 fn user_name(name: &str) -> Result<(), (String, String)> {
     if Factor::built_in(name).is_some() || name == "user" {
         return Err((
@@ -204,11 +205,11 @@ fn user_name(name: &str) -> Result<(), (String, String)> {
     }
 }
 
-/// Maximum number of values of a factor: each is a point, and a point takes a run.
+/// Maximum number of values of a factor. Each value adds at least one point, and so one run.
 const MAX_VALUES: usize = 100_000;
 
 fn entry(
-    source: &Source,
+    source: &SourceText,
     factor: Factor,
     key: Span,
     value: &Spanned<DeValue<'_>>,
@@ -228,7 +229,7 @@ fn entry(
         (DeValue::Array(list), Amount::Some | Amount::List) => list.iter().collect(),
         (_, Amount::List) => {
             let hint = format!(
-                "a zip varies lists together: write `{} = [.., ..]`",
+                "a zip varies lists in parallel: write `{} = [.., ..]`",
                 factor.name()
             );
             errors.push(source.error(
@@ -258,7 +259,7 @@ fn entry(
         errors.push(source.error(
             Some(key),
             message,
-            "divide them among several campaigns".to_owned(),
+            "split them into several campaigns".to_owned(),
         ));
         return None;
     }
@@ -267,7 +268,7 @@ fn entry(
     let mut bad = false;
     for item in items {
         match parse(&factor, item.get_ref()) {
-            // The debug form distinguishes values as `==` does and can be looked up quickly in long lists.
+            // The debug form distinguishes values as `==` does, and allows fast look-ups in long lists.
             Ok(value) if amount == Amount::Some && !seen.insert(format!("{value:?}")) => {
                 let written = source.text.get(item.span()).unwrap_or_default().trim();
                 let message = format!("{written} is given twice for `{}`", factor.name());
@@ -305,12 +306,12 @@ fn parse_name(factor: &str, value: &DeValue<'_>) -> Result<String, WrongValue> {
     }
 }
 
-fn parse_count(factor: &str, value: &DeValue<'_>) -> Result<u32, WrongValue> {
+fn parse_count(factor: &str, value: &DeValue<'_>, max: i64) -> Result<u32, WrongValue> {
     match integer(value) {
-        Some(count @ 1..=MAX_PROCESSES) => Ok(count as u32),
+        Some(count) if (1..=max).contains(&count) => Ok(count as u32),
         Some(count) => Err((
-            format!("{count} processes are impossible"),
-            Some(format!("write a number between 1 and {MAX_PROCESSES}")),
+            format!("{count} {factor} are impossible"),
+            Some(format!("write a number between 1 and {max}")),
         )),
         None => Err(wrong_kind(factor, value, "a whole number")),
     }
@@ -320,9 +321,9 @@ fn parse_mapping(factor: &str, value: &DeValue<'_>) -> Result<Mapping, WrongValu
     let text = value
         .as_str()
         .ok_or_else(|| wrong_kind(factor, value, "a mapping in quotes, as in \"1Nx4P\","))?;
-    text.parse().map_err(|e: String| {
+    text.parse::<Mapping>().map_err(|error| {
         (
-            e,
+            error.to_string(),
             Some("a mapping is NODESNxPROCESSESP: 1Nx4P is one node with 4 processes".to_owned()),
         )
     })
@@ -354,17 +355,17 @@ fn parse_user(factor: &str, value: &DeValue<'_>) -> Result<UserValue, WrongValue
     })
 }
 
-/// Values are shown in tables and in comments of scripts, where the rest of a second line would be a command.
+/// Returns the error that the value of `name` contains control characters. Values appear in tables and in comments of scripts; a second line in such
+/// a comment would be a command.
 fn no_control(name: &str) -> WrongValue {
-    let hint =
-        "write it in one line; what needs several goes into a file, whose name can be the value";
+    let hint = "write it in one line; put longer values into a file and use its name";
     (
         format!("the value of `{name}` has a line feed or another control character"),
         Some(hint.to_owned()),
     )
 }
 
-/// Conditions: like a matrix, but free factors may be named without `user`.
+/// Reads conditions. They have the form of a matrix, but free factors may be named without `user`.
 pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
     let (mut plain, mut users) = (DeTable::new(), DeTable::new());
     for (key, value) in table {
@@ -387,7 +388,7 @@ pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry>
     found
 }
 
-/// Whether two values of a free factor are equal; 1 and 1.0 are.
+/// Returns whether two values of a free factor are equal; 1 and 1.0 are equal.
 pub fn same_user(a: &UserValue, b: &UserValue) -> bool {
     match (a, b) {
         (UserValue::Integer(i), UserValue::Float(f))

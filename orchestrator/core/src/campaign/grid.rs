@@ -1,7 +1,7 @@
 //! A matrix as columns of values along axes.
 //!
-//! A grid has axes; an axis is one factor, or several that are zipped. A column is a factor's value for each position of its axis, so a
-//! zipped, a derived (mapping from processes) and a defaulted factor (class from app) look the same to what reads them.
+//! A grid has axes. An axis has one factor, or several zipped factors. A column has a factor's value for each position of its axis, so that zipped,
+//! derived (mapping from processes) and defaulted factors (class from app) look the same to readers.
 
 use super::{
     factor::{Entry, Factor, Value, same_user},
@@ -17,7 +17,7 @@ use crate::{
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// The values of a factor along an axis.
+/// The values of a factor, one for each position of its axis.
 #[derive(Clone, Debug)]
 pub struct Column<T> {
     pub axis: usize,
@@ -30,36 +30,73 @@ impl<T> Column<T> {
     }
 }
 
-/// Which values of an axis a rule is about.
+impl<T: Default + PartialEq> Column<T> {
+    /// Returns whether a combination represents all combinations that differ from it only in this factor. Called if the factor has no effect on them.
+    /// The combination with the neutral level represents the others; without a neutral level, the first one does.
+    pub fn stands_for_all(&self, index: &[usize]) -> bool {
+        let neutral = self.values.iter().position(|of| *of == T::default());
+        index[self.axis] == neutral.unwrap_or(0)
+    }
+}
+
+/// Which positions of an axis a rule matches.
 #[derive(Clone, Debug)]
 pub struct Condition {
     pub axis: usize,
     pub matches: Vec<bool>,
 }
 
-/// An `[[exclude]]` rule as it applies to one grid.
+/// Effect of a rule on the combinations that it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleEffect {
+    /// `[[exclude]]`: the combinations do not run.
+    Excludes,
+    /// `[[expect_failure]]`: the combinations run, and are expected to fail.
+    ExpectsFailure,
+}
+
+impl RuleEffect {
+    /// Returns the name of the rule's tables in a campaign file.
+    pub const fn table(self) -> &'static str {
+        match self {
+            Self::Excludes => "exclude",
+            Self::ExpectsFailure => "expect_failure",
+        }
+    }
+
+    /// Returns the words with which messages introduce the reason of a rule.
+    pub const fn explained(self) -> &'static str {
+        match self {
+            Self::Excludes => "why these combinations are not run",
+            Self::ExpectsFailure => "why these combinations fail",
+        }
+    }
+}
+
+/// A rule, applied to one grid.
 #[derive(Clone, Debug)]
 pub struct Rule {
+    pub effect: RuleEffect,
     pub conditions: Vec<Condition>,
     pub reason: String,
 }
 
-/// Positions of an axis that another position stands for, because only factors without effect tell them apart.
+/// Positions of an axis that do not run: each differs from another position only in factors without effect, and the other position runs instead.
 #[derive(Clone, Debug)]
 pub struct Shadow {
     pub axis: usize,
-    /// For each position.
+    /// For each position of the axis, whether another position runs instead.
     pub hidden: Vec<bool>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Shadows by the checkpointer of a point, in the order of [`CheckpointerKind::ALL`].
+/// The shadows of each checkpointer, in the order of [`CheckpointerKind::ALL`].
 #[derive(Clone, Debug, Default)]
 pub struct Shadows(Vec<(CheckpointerKind, Vec<Shadow>)>);
 
 impl Shadows {
-    /// Finds the shadows of a grid with these axes, whose factors each stand on one of them.
+    /// Finds the shadows of a grid. `axes` is the number of axes; `factors` has the factors, each with the number of its axis.
     pub fn find(axes: usize, factors: &[(usize, &Entry)]) -> Self {
         let of = |kind| {
             (0..axes)
@@ -74,7 +111,7 @@ impl Shadows {
         )
     }
 
-    /// Why a combination is not run on its own, if another one stands for it.
+    /// Returns why a combination does not run because another one represents it; `None` if none does.
     pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&Reason> {
         let (_, shadows) = self.0.iter().find(|(kind, _)| *kind == checkpointer)?;
         shadows
@@ -93,7 +130,7 @@ impl Shadow {
             .map(|(_, entry)| *entry);
         let (mute, others): (Vec<&Entry>, Vec<&Entry>) = on_axis.partition(|entry| mute(entry));
         let positions = mute.first()?.values.len();
-        // the one that says `none` or false stands for the others, else the first
+        // the position with `none` or false represents the others; if there is none, the first
         let plain = |i: usize| mute.iter().filter(|e| e.values[i].0.is_plain()).count();
         let mut kept: HashMap<String, usize> = HashMap::new();
         let rows: Vec<String> = (0..positions)
@@ -127,7 +164,7 @@ impl Shadow {
     }
 }
 
-/// The positions of a column at which a factor has one of the values of a condition.
+/// Returns the condition that a factor has one of the entry's values, as positions on the factor's axis.
 fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
     let matches = column
         .values
@@ -142,20 +179,20 @@ fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool
 
 macro_rules! define_columns {
     ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
-        /// The columns of the settings.
+        /// Columns of all settings.
         #[derive(Clone, Debug)]
         pub struct SettingColumns {
             $(pub $name: Column<$level>,)*
         }
 
         impl SettingColumns {
-            /// Sets the settings of the point at a position.
+            /// Sets the settings of a point to the values at this position of the grid.
             pub fn set(&self, point: &mut Point, index: &[usize]) {
                 let checkpointer = *self.checkpointer.at(index);
                 $(point.$name = OfPoint::of_level(self.$name.at(index), Needs::$needs.are_met_by(checkpointer));)*
             }
 
-            /// The conditions of a rule's setting; `None` for any other factor.
+            /// Returns the condition that a setting has one of the entry's values; `None` for a factor that is not a setting.
             fn condition(&self, entry: &Entry) -> Option<Condition> {
                 match &entry.factor {
                     $(Factor::$Name => Some(among(&self.$name, entry, |v, level| matches!(v, Value::$Name(w) if w == level))),)*
@@ -164,7 +201,7 @@ macro_rules! define_columns {
             }
         }
 
-        /// Makes points equal that differ only in settings that say nothing of them.
+        /// Resets the settings that have no effect on a point, so that points that differ only in these become equal.
         pub fn silence(point: &mut Point) {
             let checkpointer = point.checkpointer;
             $(if !Needs::$needs.are_met_by(checkpointer) {
@@ -173,7 +210,7 @@ macro_rules! define_columns {
         }
 
         impl Factor {
-            /// What a checkpointer must do for it to say something of a point.
+            /// Returns the ability that the factor requires of a point's checkpointer.
             fn needs(&self) -> Needs {
                 match self {
                     $(Self::$Name => Needs::$needs,)*
@@ -185,37 +222,48 @@ macro_rules! define_columns {
 }
 settings!(define_columns);
 
-/// A matrix, or one extra point (every axis has one position).
+/// A matrix, or one extra point, for which every axis has one position.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    /// Positions of each axis, slowest first; axis 0 has one position and carries what is constant.
+    /// Number of positions of each axis, slowest axis first; axis 0 has one position, for the constant values.
     pub axes: Vec<usize>,
-    /// Index of a site.
+    /// Index of the site.
     pub site: Column<usize>,
-    /// Index of an application.
+    /// Index of the application.
     pub app: Column<usize>,
     pub class: Column<String>,
     pub mapping: Column<Mapping>,
-    /// Only if the file gives both this and the mapping.
+    /// Number of processes; `None` unless the file gives both this number and the mapping.
     pub processes: Option<Column<u32>>,
+    /// Number of threads; `None` if the file does not give it.
+    pub threads: Option<Column<u32>>,
     pub mpi: Column<String>,
     pub storage: Column<String>,
     pub settings: SettingColumns,
     pub user: Vec<(String, Column<UserValue>)>,
-    /// The free factors of the first combination: cloning a map is cheaper than building one for each point.
+    /// Free factors of the first combination; cloning this map is cheaper than building one for each point.
     pub first_user: IndexMap<String, UserValue>,
-    /// Positions that other positions stand for.
+    /// Positions of the axes that do not run, because other positions represent them.
     pub shadows: Shadows,
     pub rules: Vec<Rule>,
 }
 
 impl Grid {
-    /// Number of combinations.
+    /// Returns the number of combinations.
     pub fn len(&self) -> usize {
         self.axes.iter().product()
     }
 
-    /// The conditions of a rule's factor in this grid: `None` if the grid does not have the factor.
+    /// Returns the mapping of a combination, with the number of threads that the file gives.
+    pub fn mapping(&self, index: &[usize]) -> Mapping {
+        let mapping = self.mapping.at(index).clone();
+        match &self.threads {
+            Some(threads) => mapping.with_threads(*threads.at(index)),
+            None => mapping,
+        }
+    }
+
+    /// Returns the condition for a factor of a rule in this grid; `None` if the grid does not have the factor.
     pub fn condition(
         &self,
         entry: &Entry,
@@ -244,6 +292,12 @@ impl Grid {
                 Some(given) => among(given, entry, |v, p| *v == Value::Count(*p)),
                 None => among(&self.mapping, entry, |v, m| {
                     *v == Value::Count(m.processes())
+                }),
+            },
+            Factor::Threads => match &self.threads {
+                Some(given) => among(given, entry, |v, t| *v == Value::Count(*t)),
+                None => among(&self.mapping, entry, |v, m| {
+                    m.threads().is_some_and(|t| *v == Value::Count(t))
                 }),
             },
             Factor::User(name) => {

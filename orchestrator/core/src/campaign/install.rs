@@ -1,10 +1,10 @@
 //! Settings for installing software on a site.
 
-use super::checker::{Checker, Place, path_text};
+use super::checker::{Checker, SpanLookup, path_text};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// How software is installed.
+/// Software installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Install"))]
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
     expecting = "a table that says how software is installed"
 )]
 pub struct InstallSettings {
-    /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
+    /// Whether distribution packages may be installed, as root. Default: true, but false for Slurm.
     pub packages: Option<bool>,
-    /// Whether Spack may build what has no package. Default: true.
+    /// Whether Spack may build software without a package. Default: true.
     pub build: bool,
     /// Spack's prefix on the nodes. Default: `SPACK_ROOT` there, or PATH.
     pub spack: Option<String>,
     /// Directory of the Spack environment on the nodes. Default: `~/.cvc/spack`.
     pub spack_dir: Option<String>,
-    /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`: versions and variants.
+    /// Spack specs (versions and variants) by name: MPI library, application, `dmtcp`, `darshan-runtime`, `darshan-util`.
     pub specs: IndexMap<String, String>,
-    /// Whether each node gets a key of its own that the other nodes accept. Default: false.
+    /// Whether each node gets its own key, accepted by the other nodes. Default: false.
     pub ssh_keys: bool,
 }
 
@@ -42,8 +42,8 @@ impl Default for InstallSettings {
 }
 
 impl InstallSettings {
-    /// Checks paths and specs; `place` starts inside the site's table.
-    pub(super) fn check(&self, check: &mut Checker<'_>, place: &Place<'_>) {
+    /// Checks paths and specs; `place` returns positions below the site's table.
+    pub(super) fn check(&self, check: &mut Checker<'_>, place: &SpanLookup<'_>) {
         for (key, path) in [("spack", &self.spack), ("spack_dir", &self.spack_dir)] {
             if let Some(path) = path {
                 path_text(check, path, place(&["install".into(), key.into()]));

@@ -1,5 +1,5 @@
-//! The hosts of sites with an inventory, kept beside a campaign's runs: who closes it must find the machines of who ran it, and no inventory
-//! is asked again for that.
+//! Hosts of sites with an inventory, stored with a campaign's runs, so that a later session or `cvc down` finds the same machines without querying
+//! the inventory again.
 
 use super::{checker::KnownHosts, spec::Spec};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Writes the hosts of all sites with an inventory; nothing if there are none.
+/// Writes the hosts of all sites with an inventory; writes nothing if there are none.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// The file cannot be written.
 pub fn keep_hosts(dir: &CampaignDir, spec: &Spec) -> Result<(), StoreError> {
     let of_site = |site: &super::Site| {
         site.cluster
@@ -33,10 +33,10 @@ pub fn keep_hosts(dir: &CampaignDir, spec: &Spec) -> Result<(), StoreError> {
     write_whole(&dir.hosts(), &json)
 }
 
-/// The hosts that were kept; none where there is no such file.
+/// Returns the stored hosts; none if there is no file.
 ///
 /// # Errors
-/// When there is one that cannot be read.
+/// The file cannot be read.
 pub fn kept_hosts(dir: &CampaignDir) -> Result<KnownHosts, StoreError> {
     let path = dir.hosts();
     if !path.exists() {

@@ -1,9 +1,12 @@
-//! Levels of factors that are settings, as they are written in `[matrix]`, `[[zip]]`, `[[points]]` and `when`.
+//! Levels of factors that are settings, in the form in which `[matrix]`, `[[zip]]`, `[[points]]` and `when` have them.
 
 use super::raw::RawMoment;
 use crate::{
+    factor_value::UnknownWord,
+    mpi_io::{FcollComponent, HintSwitch},
     point::{CheckpointerKind, Compression, Moment, TracerKind},
     source::{plain_words, suggestion},
+    strategy::{CheckpointLayout, CheckpointWriters, Strategy, WhenLate},
     units::ByteSize,
 };
 use serde::Deserialize;
@@ -15,37 +18,37 @@ use toml::{
 /// Maximum number of processes of a point, as in [`crate::mapping::Mapping`].
 pub const MAX_PROCESSES: i64 = 1 << 20;
 
-/// What is wrong with a value, and a hint.
+/// The problem with a value, and a hint if there is one.
 pub type WrongValue = (String, Option<String>);
 
-/// A level of a factor.
+/// The type of a factor's levels.
 pub trait Level: Clone + std::fmt::Debug + PartialEq {
-    /// Its form in the JSON Schema.
+    /// The form of a level in the JSON Schema.
     #[cfg(feature = "schema")]
     type Written: schemars::JsonSchema;
 
-    /// Reads one as it is written for the factor of this name.
+    /// Parses a level of the factor with this name.
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue>;
 
-    /// Whether it says that nothing is done.
+    /// Returns whether this is a level without effect, such as `false` or `none`.
     fn is_plain(&self) -> bool {
         false
     }
 }
 
-/// How the level of a factor is in a point.
+/// How a point stores the level of a factor; `L` is the type of levels in campaign files.
 pub trait OfPoint<L> {
-    /// Takes the level; `acts`: the factor says something of the point.
+    /// Returns the stored form of a level; `acts` tells whether the factor applies to the point.
     fn of_level(level: &L, acts: bool) -> Self;
 
-    /// The level, if there is one.
+    /// Returns the level; `None` if the factor does not apply to the point.
     fn level(&self) -> Option<&L>;
 
-    /// Makes points equal that only this factor tells apart, if it says nothing of them.
+    /// Resets the level. Called for points to which the factor does not apply, so that points that differ only in this factor become equal.
     fn silence(&mut self);
 }
 
-/// Every point has it.
+/// For factors that apply to every point.
 impl<L: Clone + Default> OfPoint<L> for L {
     fn of_level(level: &L, _acts: bool) -> Self {
         level.clone()
@@ -60,7 +63,7 @@ impl<L: Clone + Default> OfPoint<L> for L {
     }
 }
 
-/// Only the points have it that it says something of.
+/// For factors that apply only to some points; `None` at the other points.
 impl<L: Clone> OfPoint<L> for Option<L> {
     fn of_level(level: &L, acts: bool) -> Self {
         acts.then(|| level.clone())
@@ -75,7 +78,7 @@ impl<L: Clone> OfPoint<L> for Option<L> {
     }
 }
 
-/// The kind of a value, in words.
+/// Returns the type of a TOML value, in words.
 pub fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
@@ -94,7 +97,7 @@ pub fn integer(value: &DeValue<'_>) -> Option<i64> {
         .and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
 }
 
-/// A value of another kind was expected.
+/// Returns the error that a value has the wrong type.
 pub fn wrong_kind(factor: &str, value: &DeValue<'_>, expected: &str) -> WrongValue {
     match value.as_integer() {
         Some(number) if integer(value).is_none() => (
@@ -134,8 +137,7 @@ impl Level for Compression {
             .ok_or_else(|| wrong_kind(factor, value, "\"none\", \"gzip\" or \"pigz\""))?;
         if text == "zstd" {
             return Err((
-                "DMTCP cannot restart images that zstd compressed: of files that do not begin as its own do, it reads only those that begin as \
-                 gzip's do"
+                "DMTCP cannot restart zstd-compressed images: it reads only its own format and gzip's"
                     .to_owned(),
                 Some(
                     "write \"pigz\", which is as fast on several cores, or store the images with `cvc delta make --codec zstd`"
@@ -211,6 +213,69 @@ impl Level for Option<ByteSize> {
     }
 }
 
+/// The switch of a hint, or `default`.
+impl Level for Option<HintSwitch> {
+    #[cfg(feature = "schema")]
+    type Written = OrDefault<HintSwitch>;
+
+    fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
+        let words = || HintSwitch::ALL.into_iter().map(|of| (of.word(), Some(of)));
+        let text = value
+            .as_str()
+            .ok_or_else(|| wrong_kind(factor, value, "\"enable\", \"disable\" or \"default\""))?;
+        named(text, factor, words().chain([("default", None)]))
+    }
+}
+
+/// The name of a component, or `default`.
+impl Level for Option<FcollComponent> {
+    #[cfg(feature = "schema")]
+    type Written = OrDefault<FcollComponent>;
+
+    fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
+        match value.as_str() {
+            Some("default") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|UnknownWord| {
+                (
+                    format!("`{text}` is not the name of a component"),
+                    Some("write one of `ompi_info --param fcoll all`, as in \"vulcan\"".to_owned()),
+                )
+            }),
+            None => Err(wrong_kind(
+                factor,
+                value,
+                "the name of a component in quotes",
+            )),
+        }
+    }
+}
+
+/// Implements levels that are one of a few words. The neutral word is the level without effect.
+macro_rules! levels_of_words {
+    ($($type:ty, $example:literal;)+) => {
+        $(impl Level for $type {
+            #[cfg(feature = "schema")]
+            type Written = Self;
+
+            fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
+                let text = value.as_str().ok_or_else(|| wrong_kind(factor, value, concat!("a word, as in \"", $example, "\",")))?;
+                named(text, factor, Self::ALL.iter().map(|of| (of.word(), *of)))
+            }
+
+            fn is_plain(&self) -> bool {
+                self.is_neutral()
+            }
+        })+
+    };
+}
+
+levels_of_words! {
+    Strategy, "thread";
+    CheckpointWriters, "node";
+    WhenLate, "skip";
+    CheckpointLayout, "segmented";
+}
+
 impl Level for bool {
     #[cfg(feature = "schema")]
     type Written = Self;
@@ -243,7 +308,7 @@ impl Level for TracerKind {
     }
 }
 
-/// In the form that `[checkpoint]` has.
+/// Has the form of `moment` in `[checkpoint]`.
 impl Level for Moment {
     #[cfg(feature = "schema")]
     type Written = RawMoment;
@@ -263,7 +328,7 @@ impl Level for Moment {
     }
 }
 
-/// Reads a value that has one of these names.
+/// Parses a value that has one of these names.
 fn named<T>(
     text: &str,
     what: &str,
@@ -276,7 +341,7 @@ fn named<T>(
     })
 }
 
-/// Reads the size of a collective buffer: a text with its unit, or bytes.
+/// Parses the size of a collective buffer: a text with a unit, or a number of bytes.
 fn buffer(text: Option<&str>, bytes: Option<i64>) -> Result<ByteSize, WrongValue> {
     let hint = || {
         Some(
@@ -286,13 +351,15 @@ fn buffer(text: Option<&str>, bytes: Option<i64>) -> Result<ByteSize, WrongValue
     };
     let bytes = bytes.unwrap_or_default();
     let size = match text {
-        Some(text) => text.parse::<ByteSize>().map_err(|e| (e, hint()))?,
+        Some(text) => text
+            .parse::<ByteSize>()
+            .map_err(|e| (e.to_string(), hint()))?,
         None => ByteSize(
             u64::try_from(bytes)
                 .map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), hint()))?,
         ),
     };
-    // The MPI hint for it is a C int.
+    // The MPI hint for this size is a C int.
     if size.0 == 0 || size.0 > i32::MAX as u64 {
         return Err((
             format!("a buffer of {size} is impossible"),

@@ -2,10 +2,11 @@
 
 use super::{
     build::WrittenRule,
-    checker::{Checker, KnownHosts, Place, is_name},
+    checker::{Checker, KnownHosts, SpanLookup, is_name},
     ec2_settings,
     factor::{self, Amount, Entry, Factor, Value, conditions_of},
-    level,
+    grid::RuleEffect,
+    level, level_settings,
     model::{Site, TraceSettings},
     predict_settings,
     raw::{RawCheckpoint, RawRun, RawSite, SECTIONS},
@@ -17,7 +18,7 @@ use super::{
 use crate::app;
 use crate::{
     app::LoadedApp,
-    source::{Source, SourceError, SourceErrors, Span, Step, span_of, suggestion},
+    source::{SourceError, SourceErrors, SourceText, Span, Step, span_of, suggestion},
 };
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -33,10 +34,10 @@ use toml::{
 /// Version of the format of campaign files.
 pub const SCHEMA: i64 = 1;
 
-/// Reads and checks a campaign file. Descriptors are searched in `apps/` beside the file, then in `app_dirs`.
+/// Reads and checks a campaign file. Descriptors are searched in `apps/` next to the file, then in `app_dirs`.
 ///
-/// It reads only the campaign file and the descriptors, and starts nothing, whatever the file names: it may be somebody else's. Hosts of
-/// inventories are left out ([`super::Cluster::unknown_hosts`]).
+/// Reads only the campaign file and the descriptors, and starts no program that the file names, because the file may come from somebody else. Hosts
+/// of inventories are not read ([`super::Cluster::unknown_hosts`]).
 ///
 /// # Errors
 /// All problems, in the order of the file.
@@ -44,7 +45,7 @@ pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
     load_variant(path, None, app_dirs)
 }
 
-/// Like [`load`], with a variant of the file laid over it; `None` takes the one that the file itself names, if it names one.
+/// Like [`load`], with a variant of the file applied; `None` for the variant that the file itself names, if any.
 ///
 /// # Errors
 /// All problems, in the order of the file, including a missing variant.
@@ -56,17 +57,17 @@ pub fn load_variant(
     load_with_hosts(path, variant, app_dirs, &KnownHosts::new())
 }
 
-/// Like [`load_variant`], where the hosts of some sites with an inventory are known already: their inventories are not looked at.
+/// Like [`load_variant`], but with the hosts of some sites already known. The inventories of these sites are not read.
 ///
 /// # Errors
-/// All problems, in the order of the file, those of the hosts included.
+/// All problems, in the order of the file, including those of the hosts.
 pub fn load_with_hosts(
     path: &Path,
     variant: Option<&str>,
     app_dirs: &[PathBuf],
     hosts: &KnownHosts,
 ) -> Result<Spec, SourceErrors> {
-    let source = Source::read(path)?;
+    let source = SourceText::read(path)?;
     load_source(&source, variant, app_dirs, hosts)
 }
 
@@ -76,7 +77,7 @@ pub fn load_with_hosts(
 /// All problems, in the order of the file.
 pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
     load_source(
-        &Source {
+        &SourceText {
             path: path.to_owned(),
             text: text.into(),
         },
@@ -87,7 +88,7 @@ pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, 
 }
 
 fn load_source(
-    source: &Source,
+    source: &SourceText,
     variant: Option<&str>,
     app_dirs: &[PathBuf],
     hosts: &KnownHosts,
@@ -105,7 +106,7 @@ fn load_source(
         variant,
     );
     let variant = applied.as_ref().map(|applied| applied.name.as_str());
-    // without the requested variant, all other errors would be about another campaign
+    // without the requested variant, all other errors would refer to a different campaign
     let spec = errors
         .is_empty()
         .then(|| read(source, &table, app_dirs, hosts, &mut errors))
@@ -137,7 +138,7 @@ fn load_source(
 }
 
 fn read(
-    source: &Source,
+    source: &SourceText,
     table: &DeTable<'_>,
     app_dirs: &[PathBuf],
     hosts: &KnownHosts,
@@ -176,6 +177,10 @@ fn read(
         "checkpoint",
         |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place),
     );
+    if let Some(checkpoint) = &checkpoint {
+        let place = |rest: &[Step<'_>]| span_of(table, &[&["checkpoint".into()], rest].concat());
+        level_settings::require_areas(&mut check, checkpoint, &sites, &place);
+    }
     let trace = settings_section(&mut check, table, "trace", |_, trace: TraceSettings, _| {
         trace
     });
@@ -200,7 +205,8 @@ fn read(
         .as_ref()
         .is_some_and(|checkpoint| checkpoint.baseline);
     let apps = apps(&mut check, &tables, &app_dirs, wants_baseline);
-    // Names are looked up only when all tables are sound: a broken one would make every mention of it an error.
+    site_apps(&mut check, table, &sites, &apps);
+    // Names are looked up only when all tables are valid: an invalid table would make every use of its name an error.
     if !check.errors.is_empty() {
         return None;
     }
@@ -226,7 +232,44 @@ fn read(
     Some(with_grids(&mut check, table, spec, &tables))
 }
 
-/// Keys of all sections, as in `run.repeats`.
+/// Checks that the campaign uses every application for which a site has settings. In a file with variants, another variant may use the application.
+fn site_apps(
+    check: &mut Checker<'_>,
+    table: &DeTable<'_>,
+    sites: &IndexMap<String, Site>,
+    apps: &IndexMap<String, LoadedApp>,
+) {
+    if table.contains_key("variants") || !check.errors.is_empty() {
+        return;
+    }
+    for (site, settings) in sites {
+        for name in settings
+            .apps
+            .keys()
+            .filter(|name| !apps.contains_key(*name))
+        {
+            check.fail(
+                span_of(
+                    table,
+                    &[
+                        "sites".into(),
+                        site.as_str().into(),
+                        "apps".into(),
+                        name.as_str().into(),
+                    ],
+                ),
+                format!("no point of the campaign runs `{name}`"),
+                suggestion(
+                    name,
+                    "applications of the campaign",
+                    apps.keys().map(String::as_str),
+                ),
+            );
+        }
+    }
+}
+
+/// Returns the keys that the file gives in all sections, as in `run.repeats`.
 fn given(table: &DeTable<'_>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (section, value) in table {
@@ -347,14 +390,14 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> (IndexMap<String, Site
                     if inner.contains_key(member.as_str()) || sites.contains_key(&member) {
                         check.fail(
                             place(&["ec2".into(), "compare_instance_types".into()]),
-                            format!("the site `{member}` is there already"),
-                            "give one of the two another name, or name each type once",
+                            format!("the site `{member}` exists already"),
+                            "rename one of them, or list each type once",
                         );
                     }
                     sites.insert(member.clone(), site);
                     members.push(member);
                     if check.errors.len() > before {
-                        // the others have the same
+                        // the other sites would report the same errors
                         break;
                     }
                 }
@@ -365,28 +408,28 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> (IndexMap<String, Site
     (sites, groups)
 }
 
-/// The instance types that a site compares; nothing if it does not, or if that is wrong.
-fn compared_types(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<String> {
+/// Returns the instance types that a site compares; empty if the site compares none, or after an error.
+fn compared_types(check: &mut Checker<'_>, raw: &RawSite, place: &SpanLookup<'_>) -> Vec<String> {
     let Some(ec2) = &raw.ec2 else {
         return Vec::new();
     };
     if !ec2.compare_instance_types.is_empty() && !ec2.instance_types.is_empty() {
         check.fail(
             place(&["ec2".into(), "compare_instance_types".into()]),
-            "`compare_instance_types` beside `instance_types`",
-            "keep one: types to compare, or types of which the next is taken where the one before is not available",
+            "both `compare_instance_types` and `instance_types`",
+            "keep one: types to compare, or alternatives in case the previous one is unavailable",
         );
         return Vec::new();
     }
     ec2.compare_instance_types.clone()
 }
 
-/// A section of settings; an absent one is an empty one. `None` after an error of its form.
+/// Decodes a section of settings; an absent section counts as empty. `None` if the section has the wrong form.
 fn settings_section<'t, R: Deserialize<'t> + Default, T>(
     check: &mut Checker<'_>,
     table: &DeTable<'t>,
     section: &str,
-    read: impl FnOnce(&mut Checker<'_>, R, &Place<'_>) -> T,
+    read: impl FnOnce(&mut Checker<'_>, R, &SpanLookup<'_>) -> T,
 ) -> Option<T> {
     let raw = match table
         .get(section)
@@ -407,7 +450,7 @@ fn settings_section<'t, R: Deserialize<'t> + Default, T>(
     Some(read(check, raw, &place))
 }
 
-/// The tables of a `[[list]]`; anything but a list of tables is an error.
+/// Returns the tables of a `[[list]]`; reports anything else as an error.
 fn list_of_tables<'d, 't>(
     check: &mut Checker<'_>,
     table: &'d DeTable<'t>,
@@ -425,7 +468,7 @@ fn list_of_tables<'d, 't>(
         check.fail(
             Some(value.span()),
             message,
-            format!("write [[{key}]] with two brackets, one for each"),
+            format!("write one [[{key}]] (two brackets) for each"),
         );
     };
     match value.get_ref() {
@@ -483,10 +526,12 @@ fn tables(check: &mut Checker<'_>, table: &DeTable<'_>) -> Tables {
             span,
         ));
     }
-    let rules = list_of_tables(check, table, "exclude")
-        .into_iter()
-        .filter_map(|(inner, span)| rule(check, inner, span))
-        .collect();
+    let mut rules = Vec::new();
+    for effect in [RuleEffect::Excludes, RuleEffect::ExpectsFailure] {
+        for (inner, span) in list_of_tables(check, table, effect.table()) {
+            rules.extend(rule(check, effect, inner, span));
+        }
+    }
     Tables {
         matrix,
         zips,
@@ -528,7 +573,7 @@ fn zip(
             check.fail(
                 Some(entry.span.clone()),
                 message,
-                "zipped lists go value by value: make them equally long",
+                "zipped lists vary value by value: make them equally long",
             );
         }
         if let Some((_, _, place)) = taken.iter().find(|(f, _, _)| *f == entry.factor) {
@@ -543,7 +588,7 @@ fn zip(
     }
     let mut seen = std::collections::HashMap::new();
     for i in 0..entries.iter().map(|e| e.values.len()).min().unwrap_or(0) {
-        // The debug form tells values apart as `==` does, and can be looked up, which long lists need.
+        // The debug form distinguishes values as `==` does, and allows fast look-ups in long lists.
         let row: Vec<String> = entries
             .iter()
             .map(|e| format!("{:?}", e.values[i].0))
@@ -565,7 +610,13 @@ fn zip(
     );
 }
 
-fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<WrittenRule> {
+fn rule(
+    check: &mut Checker<'_>,
+    effect: RuleEffect,
+    inner: &DeTable<'_>,
+    span: Span,
+) -> Option<WrittenRule> {
+    let explained = effect.explained();
     for (key, _) in inner {
         let key_name = key.get_ref().as_ref();
         if !["when", "reason"].contains(&key_name) {
@@ -582,7 +633,7 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
             check.fail(
                 Some(span),
                 "the reason is empty",
-                "say why these combinations are not run; plans and reports show it",
+                format!("explain {explained}; plans and reports show it"),
             );
             None
         }
@@ -594,7 +645,7 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
             check.fail(
                 Some(span.clone()),
                 "the key `reason` is missing",
-                "say why these combinations are not run: reason = \"...\"",
+                format!("explain {explained}: reason = \"...\""),
             );
             None
         }
@@ -603,30 +654,31 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
         check.fail(
             Some(span),
             "the key `when` is missing",
-            "say what is excluded, as in when = { mpi = \"openmpi\" }",
+            "add the combinations, as in when = { mpi = \"openmpi\" }",
         );
         return None;
     };
     let Some(conditions) = when.get_ref().as_table().filter(|t| !t.is_empty()) else {
         let message = if when.get_ref().is_table() {
-            "`when` is empty and would exclude everything"
+            "`when` is empty and would match everything"
         } else {
             "`when` is not a table"
         };
         check.fail(
             Some(when.span()),
             message,
-            "name at least one factor, as in when = { mpi = \"openmpi\" }",
+            "give at least one factor, as in when = { mpi = \"openmpi\" }",
         );
         return None;
     };
     Some(WrittenRule {
+        effect,
         when: conditions_of(check, conditions),
         reason: reason?,
     })
 }
 
-/// Loads all named applications, in the order of first use, and the smallest one if it is wanted.
+/// Loads all named applications, in the order of first use. If `wants_baseline`, also loads the smallest MPI program.
 fn apps(
     check: &mut Checker<'_>,
     tables: &Tables,
@@ -646,6 +698,20 @@ fn apps(
     let smallest = wants_baseline.then(|| (app::SMALLEST.to_owned(), 0..0));
     for (name, span) in named.chain(smallest) {
         if !tried.insert(name.clone()) {
+            continue;
+        }
+        if name.starts_with(app::replay::PREFIX) {
+            let directory = check.source.path.parent().unwrap_or(Path::new(""));
+            match app::replay::load(&name, directory) {
+                Ok(app) => {
+                    apps.insert(name, app);
+                }
+                Err(error) => check.fail(
+                    Some(span),
+                    error.to_string(),
+                    "`cvc phases LOGS --write FILE` writes a model; paths begin at the directory of this file",
+                ),
+            }
             continue;
         }
         let Some(path) = app::load::find(&name, dirs) else {

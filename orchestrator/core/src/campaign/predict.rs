@@ -1,4 +1,4 @@
-//! `[predict]`: the points that models are fitted on, the points that they are judged on, and the bounds that they must keep.
+//! `[predict]`: the points on which models are fitted, the points on which they are tested, and the bounds for their errors.
 
 use super::{
     factor::{Entry, Factor, Value, same_user},
@@ -7,39 +7,39 @@ use super::{
 use crate::{factor_registry::settings, point::Point, quantity::Quantity, source::Span};
 use indexmap::IndexMap;
 
-/// Which side of the split a point is on.
+/// How a point is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Models are fitted on it.
+    /// Models are fitted on the point.
     Train,
-    /// Models are judged on it.
+    /// Models are tested on the point.
     HeldOut,
 }
 
 /// A set of conditions, all of which a point must meet.
 #[derive(Clone, Debug)]
 pub struct When {
-    /// The values of each factor that is named.
+    /// The values of each given factor.
     pub entries: Vec<Entry>,
-    /// Their position in the file.
+    /// Position of the conditions in the file.
     pub span: Span,
 }
 
-/// What is predicted from what, and the bounds of the gate.
+/// The division of points into training and held-out points, and the bounds of the prediction gate.
 #[derive(Clone, Debug, Default)]
 pub struct PredictSettings {
-    /// Points that models are fitted on: those that meet one of these.
+    /// Training points are those that meet one of these conditions.
     pub train: Vec<When>,
-    /// Points that models are judged on; `None`: every point that is not a training point.
+    /// Held-out points are those that meet one of these conditions; `None` for all points that are not training points.
     pub held_out: Option<Vec<When>>,
-    /// Largest mean error of a quantity over the held-out points of a program and MPI library, percent.
+    /// Maximum mean error of a quantity over the held-out points of a program and MPI library, percent.
     pub max_error_pct: IndexMap<Quantity, f64>,
-    /// Minimum share of the held-out cells that have a 95 % interval, and of those the share that lie within it, percent.
+    /// Minimum share of held-out measurements with a 95 % interval that lie within their interval, percent.
     pub min_coverage_pct: Option<f64>,
 }
 
 impl PredictSettings {
-    /// The side of a point; `None` if it is on neither.
+    /// Returns how a point is used; `None` if it is neither a training nor a held-out point.
     pub fn role(&self, point: &Point) -> Option<Role> {
         if any(&self.train, point) {
             return Some(Role::Train);
@@ -50,7 +50,7 @@ impl PredictSettings {
             .then_some(Role::HeldOut)
     }
 
-    /// Every factor that is named, with its values.
+    /// Returns all given factors with their values.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.train
             .iter()
@@ -59,13 +59,13 @@ impl PredictSettings {
     }
 }
 
-/// Whether a point meets one of these.
+/// Returns whether a point meets one of these sets of conditions.
 pub(super) fn any(conditions: &[When], point: &Point) -> bool {
     conditions.iter().any(|w| w.matches(point))
 }
 
 impl When {
-    /// Whether a point meets them.
+    /// Returns whether a point meets all conditions of the set.
     pub(super) fn matches(&self, point: &Point) -> bool {
         self.entries.iter().all(|entry| {
             entry
@@ -78,7 +78,7 @@ impl When {
 
 macro_rules! define_is {
     ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
-        /// Whether a factor of a point has a value.
+        /// Returns whether a factor of a point has this value.
         fn is(factor: &Factor, value: &Value, point: &Point) -> bool {
             let name = |of: &str| matches!(value, Value::Name(n) if n == of);
             match factor {
@@ -89,6 +89,7 @@ macro_rules! define_is {
                 Factor::Storage => name(&point.storage),
                 Factor::Mapping => matches!(value, Value::Mapping(m) if *m == point.mapping),
                 Factor::Processes => *value == Value::Count(point.processes()),
+                Factor::Threads => point.threads().is_some_and(|of| *value == Value::Count(of)),
                 Factor::User(user) => matches!(value, Value::User(v) if point.user.get(user).is_some_and(|of| same_user(v, of))),
                 $(Factor::$Name => matches!(value, Value::$Name(level) if OfPoint::level(&point.$name) == Some(level)),)*
             }

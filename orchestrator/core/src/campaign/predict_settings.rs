@@ -22,10 +22,10 @@ use toml::{
 /// Keys of the section.
 const KEYS: [&str; 4] = ["train", "held_out", "max_error", "min_coverage"];
 
-/// Maximum bound of an error, percent. A larger one is meaningless.
+/// Maximum of an error bound, percent; a larger bound is meaningless.
 const LARGEST_ERROR_PCT: f64 = 1000.0;
 
-/// Reads the section; `None` without one or after an error.
+/// Reads the section; `None` if there is none, or after an error.
 pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSettings> {
     let value = table.get("predict")?;
     let Some(section) = value.get_ref().as_table() else {
@@ -50,7 +50,7 @@ pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSetti
     let train = match section.get("train") {
         Some(train) => conditions(check, "train", train),
         None => {
-            let hint = "name the points that models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
+            let hint = "give the points that models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
             check.fail(Some(value.span()), "the key `train` is missing", hint);
             Vec::new()
         }
@@ -74,7 +74,7 @@ pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSetti
     })
 }
 
-/// Reads a list of tables as in `when`.
+/// Reads a list of tables that have the form of `when`.
 fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<When> {
     let hint = format!(
         "write a list of tables as in an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]"
@@ -116,7 +116,7 @@ fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) 
                 check.fail(
                     Some(item.span()),
                     message,
-                    "name at least one factor, as in { processes = 4 }",
+                    "give at least one factor, as in { processes = 4 }",
                 );
             }
             Some(inner) => all.push(When {
@@ -149,7 +149,7 @@ fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Qua
             check.fail(Some(key.span()), format!("unknown quantity `{name}`"), hint);
             continue;
         };
-        let hint = "write the largest mean error in percent, above 0 and at most 1000, as in 1.0";
+        let hint = "write the maximum mean error in percent, above 0 and at most 1000, as in 1.0";
         if let Some(bound) = percent(check, name, value, LARGEST_ERROR_PCT, hint) {
             bounds.insert(quantity, bound);
         }
@@ -176,7 +176,7 @@ fn percent(
     None
 }
 
-/// Checks all points: each condition must match one, none may be on both sides, and both sides must have some.
+/// Checks all points: each set of conditions must match a point, no point may be both training and held-out, and there must be points of both kinds.
 pub fn check_points(
     check: &mut Checker<'_>,
     spec: &Spec,
@@ -190,7 +190,7 @@ pub fn check_points(
     ];
     let (mut judged, mut both) = (0usize, None);
     for combination in spec.expand() {
-        let Combination::Runs(point) = combination else {
+        let Combination::Runs { point, .. } = combination else {
             continue;
         };
         for (used, conditions) in used.iter_mut().zip([&settings.train[..], held_out]) {
@@ -233,7 +233,11 @@ pub fn check_points(
             "the point {} is both a training point and held out",
             point.label()
         );
-        check.fail(Some(span), message, "a model is never judged on what it was fitted on: let `train` and `held_out` not overlap");
+        check.fail(
+            Some(span),
+            message,
+            "models must be tested on other points: `train` and `held_out` must not overlap",
+        );
     } else if judged == 0 && !unmatched {
         let hint = "leave at least one point out of `train`, or add one to [matrix] or [[points]]";
         check.fail(
@@ -244,7 +248,7 @@ pub fn check_points(
     }
 }
 
-/// Names must exist, or a misspelt condition would silently match less.
+/// Returns the conditions of rules and of `[predict]`, whose names must be checked: a misspelt name would silently match fewer points.
 pub fn entries_of<'a>(
     known: &'a Known<'_>,
     settings: Option<&'a PredictSettings>,

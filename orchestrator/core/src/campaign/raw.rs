@@ -1,13 +1,14 @@
-//! The sections of a campaign file as they are written. With the feature `schema` they have a JSON Schema.
+//! The sections of a campaign file as written. With the feature `schema` they have a JSON Schema.
 //!
 //! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value.
 
 use super::{
     checker::{wrong_seconds, yes},
     cluster::SlurmSettings,
-    ec2::{Credits, Disk, Market, PriceSettings, Volume},
+    ec2::{Credits, Disk, Market, OnInterruption, PriceSettings, Volume},
     install::InstallSettings,
-    model::{DEFAULT_LOCALE, DmtcpSettings, MpiFamily, MpiIo, Order, StorageKind},
+    model::{DEFAULT_LOCALE, DmtcpSettings, MpiFamily, MpiIo, Order, StorageArea},
+    run_environment::{RunEnvironment, SiteApp},
 };
 use crate::{
     hosts::HostKeys,
@@ -24,7 +25,7 @@ use serde::{
 use std::fmt;
 
 /// Top-level keys, in the order of the reference.
-pub const SECTIONS: [&str; 16] = [
+pub const SECTIONS: [&str; 17] = [
     "schema",
     "name",
     "variant",
@@ -33,6 +34,7 @@ pub const SECTIONS: [&str; 16] = [
     "matrix",
     "zip",
     "exclude",
+    "expect_failure",
     "points",
     "run",
     "checkpoint",
@@ -43,34 +45,39 @@ pub const SECTIONS: [&str; 16] = [
     "variants",
 ];
 
-/// A place where runs happen.
+/// Site where runs happen.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Site"))]
 #[serde(deny_unknown_fields, expecting = "a table that describes a site")]
 pub struct RawSite {
-    /// What kind of place: `local` is this machine, `ssh` machines that are reached by ssh, `slurm` nodes that Slurm gives, `ec2` instances
-    /// that are launched for the campaign.
+    /// Kind of site: `local` is this machine, `ssh` existing machines, `slurm` allocated nodes, `ec2` instances launched for the campaign.
     #[cfg_attr(feature = "schema", schemars(with = "super::model::SiteKind"))]
     pub kind: String,
-    /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
+    /// Directories searched for programs before PATH. `~` and `$VARS` are expanded; relative paths are relative to this file.
     #[serde(default)]
     pub app_dirs: Vec<String>,
     /// Whether more processes than cores may run on a node. Default: true on this machine, false elsewhere.
     pub oversubscribe: Option<bool>,
     /// Storage areas by name; the first is the default. Default: `run`, the run's own directory.
     #[serde(default)]
-    pub storage: IndexMap<String, RawStorage>,
+    pub storage: IndexMap<String, StorageArea>,
     /// MPI libraries by name; the first is the default. Default: `mpich` and `openmpi`, found on PATH.
     #[serde(default)]
     pub mpi: IndexMap<String, RawMpi>,
-    /// Where DMTCP is. Default: on PATH.
+    /// DMTCP installation. Default: on PATH.
     #[serde(default)]
     pub dmtcp: DmtcpSettings,
+    /// Set-up before the launcher of each run. Default: none.
+    #[serde(default)]
+    pub environment: RunEnvironment,
+    /// Site settings of applications, by application name.
+    #[serde(default)]
+    pub apps: IndexMap<String, SiteApp>,
     /// Nodes of a site of the kind `ssh`, in the order of mappings: names as ssh knows them, or tables with `name`, `address`, ...
     #[serde(default)]
     pub hosts: Vec<RawHost>,
-    /// Instead of `hosts`: an Ansible inventory, relative to this file.
+    /// Ansible inventory instead of `hosts`, relative to this file.
     pub inventory: Option<String>,
     /// Group of the inventory. Default: `all`.
     pub group: Option<String>,
@@ -78,19 +85,19 @@ pub struct RawSite {
     pub head: Option<RawHost>,
     /// Kind `slurm`: the machine where sbatch is called. Default: this one.
     pub login: Option<RawHost>,
-    /// User on all hosts that do not name one. Default: as in the ssh configuration.
+    /// User on hosts without their own. Default: from the ssh configuration.
     pub user: Option<String>,
-    /// How ssh is used.
+    /// ssh settings.
     #[serde(default)]
     pub ssh: RawSsh,
     /// Directory on the nodes for cvc's own files and for runs without a storage area. Default: `~/.cvc`.
     pub base: Option<String>,
-    /// Network interface that MPI uses between nodes. Default: left to the library.
+    /// Network interface of MPI between nodes. Default: chosen by the library.
     pub interface: Option<String>,
-    /// Cores of a node. Default: as the nodes say.
+    /// Cores per node. Default: detected.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub cores: Option<i64>,
-    /// Whether points that need few nodes run at the same time on different ones; neighbours disturb measurements. Default: false.
+    /// Whether small points run concurrently on different nodes, which can disturb measurements. Default: false.
     #[serde(default)]
     pub side_by_side: bool,
     /// Silence after which a node counts as lost, seconds. Default: 15.
@@ -99,10 +106,10 @@ pub struct RawSite {
     pub slurm: Option<SlurmSettings>,
     /// Kind `ec2`: how to request instances.
     pub ec2: Option<RawEc2>,
-    /// Price of a node or a core, where no cloud gives it.
+    /// Price of a node or a core, for sites outside a cloud.
     #[serde(default)]
     pub price: PriceSettings,
-    /// How software is installed by `cvc install`.
+    /// Settings of `cvc install`.
     #[serde(default)]
     pub install: InstallSettings,
 }
@@ -118,36 +125,34 @@ pub struct RawSite {
 pub struct RawEc2 {
     /// Region, as in `us-east-1`.
     pub region: String,
-    /// Instance types; the next one is used if the one before is not available. All nodes are of one type.
+    /// Instance types, in order of preference; the next is used if the previous one is unavailable. All nodes have one type.
     #[serde(default)]
     pub instance_types: Vec<String>,
-    /// Instance types to compare, in place of `instance_types`: the site becomes one site for each, with the type in its name
-    /// (`cloud-c7i-xlarge`), so that reports tell them apart.
+    /// Instance types to compare, instead of `instance_types`: each becomes a site with the type in its name (`cloud-c7i-xlarge`).
     #[serde(default)]
     pub compare_instance_types: Vec<String>,
-    /// Maximum number of instances; mappings over more are excluded. No more are launched than the points need.
+    /// Maximum instances; larger mappings are excluded. Only needed instances are launched.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub nodes: i64,
-    /// Profile of the AWS configuration. Default: as for the AWS command line.
+    /// AWS profile. Default: as for the AWS command line.
     pub profile: Option<String>,
-    /// Address of a compatible cloud, or a test's, instead of AWS's own. Default: `AWS_ENDPOINT_URL`, or AWS itself.
+    /// Endpoint of a compatible cloud. Default: `AWS_ENDPOINT_URL`, or AWS itself.
     pub endpoint: Option<String>,
-    /// Zones, in order of preference; all nodes are in one. Default: every zone that has the type.
+    /// Zones, in order of preference; all nodes are in one. Default: all zones with the type.
     #[serde(default)]
     pub zones: Vec<String>,
-    /// Subnet, which determines the zone. Default: the default one of each zone.
+    /// Subnet, which determines the zone. Default: each zone's default subnet.
     pub subnet: Option<String>,
-    /// Their image: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default:
-    /// `debian-12`.
+    /// Image: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default: `debian-12`.
     pub image: Option<RawImage>,
-    /// Their market. Default: `on-demand`.
+    /// Market. Default: `on-demand`.
     #[serde(default)]
     pub market: Market,
     /// Spot market: maximum price of one instance, US dollars an hour. Default: the on-demand price.
     pub max_price_usd: Option<f64>,
-    /// Whether they are in a cluster placement group. Default: if the type allows it and there is more than one.
+    /// Whether to use a cluster placement group. Default: for several instances, if the type allows it.
     pub placement_group: Option<bool>,
-    /// Whether they have the Elastic Fabric Adapter. Default: false.
+    /// Whether to use the Elastic Fabric Adapter. Default: false.
     #[serde(default)]
     pub efa: bool,
     /// Root volume. Default: gp3 of the image's size.
@@ -156,14 +161,13 @@ pub struct RawEc2 {
     /// Further EBS volumes of each node, formatted and mounted.
     #[serde(default)]
     pub volumes: Vec<Volume>,
-    /// Where the machine's own disks are mounted. Default: they are left alone.
+    /// Mount point of the instance's own disks. Default: not mounted.
     pub instance_store: Option<String>,
     /// Directory that the first node exports by NFS and all others mount. Default: none.
     pub nfs: Option<String>,
-    /// Time after the last contact with cvc at which an instance ends itself, as in `4h`; with a budget, no later than the budget covers.
-    /// Default: `4h`.
+    /// Time without contact to cvc after which an instance ends itself, as in `4h`; limited by the budget. Default: `4h`.
     pub lifetime: Option<String>,
-    /// Time for which instances are kept after the campaign, for the next one with the same settings, as in `30m`. Default: not at all.
+    /// Time to keep instances for the next campaign with the same settings, as in `30m`. Default: none.
     pub keep: Option<String>,
     /// Time limit for an instance to answer by ssh, seconds. Default: 300.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
@@ -173,15 +177,17 @@ pub struct RawEc2 {
     /// Whether all EBS volumes are encrypted, with the key of the account. Default: true.
     #[serde(default = "yes")]
     pub encrypted: bool,
-    /// What burstable instances (t2, t3, t3a, t4g) do when their processor credits are used up. Default: `standard` for t2, `unlimited` for
-    /// the others.
+    /// Behaviour of burstable instances (t2, t3, t3a, t4g) without processor credits. Default: `standard` for t2, else `unlimited`.
     pub credits: Option<Credits>,
-    /// Whether what the campaign needs is installed on fresh instances. Default: true.
+    /// Replacement of reclaimed spot instances. Default: `replace`, by the same type.
+    #[serde(default)]
+    pub on_interruption: OnInterruption,
+    /// Whether to install needed software on new instances. Default: true.
     #[serde(default = "yes")]
     pub install: bool,
 }
 
-/// What instances boot.
+/// Image of instances.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Image"))]
@@ -190,23 +196,23 @@ pub struct RawEc2 {
     expecting = "the name of an image, or a table with `owner` and `name`, or with `ssm`"
 )]
 pub enum RawImage {
-    /// A name that cvc knows, or `ami-...`.
+    /// Known name, or `ami-...`.
     Name(String),
-    /// Where it is found.
+    /// Image search.
     Table(RawImageTable),
 }
 
-/// Where an image is found.
+/// Search for an image.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ImageTable"))]
 #[serde(deny_unknown_fields)]
 pub struct RawImageTable {
-    /// Its owner: an account number, `amazon` or `self`; with `name`.
+    /// Owner: an account number, `amazon` or `self`; with `name`.
     pub owner: Option<String>,
-    /// Its name, with `*` and `?`; the newest that matches is taken.
+    /// Name, with `*` and `?`; the newest match is used.
     pub name: Option<String>,
-    /// Instead: the parameter of the Systems Manager that names it.
+    /// Systems Manager parameter with the image, instead.
     pub ssm: Option<String>,
 }
 
@@ -232,17 +238,17 @@ pub struct RawHostTable {
     pub name: String,
     /// Name or address that ssh connects to. Default: its name.
     pub address: Option<String>,
-    /// Name or address by which the other nodes reach it. Default: its address.
+    /// Name or address for the other nodes. Default: its address.
     pub internal: Option<String>,
     /// User there.
     pub user: Option<String>,
     /// Port of its sshd.
     pub port: Option<u16>,
-    /// File with the private key. `~` and `$VARS` are allowed; a relative path is below the campaign file.
+    /// Private key file. `~` and `$VARS` are expanded; a relative path is relative to the campaign file.
     pub identity_file: Option<String>,
 }
 
-/// How ssh is used.
+/// ssh settings.
 #[derive(Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Ssh"))]
@@ -254,29 +260,13 @@ pub struct RawHostTable {
 pub struct RawSsh {
     /// Configuration file instead of `~/.ssh/config`.
     pub config: Option<String>,
-    /// File with the host keys of the site, besides `~/.ssh/known_hosts`.
+    /// Additional file with host keys of the site.
     pub known_hosts: Option<String>,
-    /// What to do about a host with an unknown key. Default: `strict`.
+    /// Policy for hosts with unknown keys. Default: `strict`.
     pub host_keys: HostKeys,
 }
 
-/// A directory tree where runs write.
-#[derive(Clone, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Storage"))]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a table that describes a storage area"
-)]
-pub struct RawStorage {
-    /// The directory. `~` and `$VARS` are allowed; a relative one is relative to this file. Default: the run's own directory.
-    pub path: Option<String>,
-    /// Who sees it. Default: `node-local`.
-    #[serde(default)]
-    pub kind: StorageKind,
-}
-
-/// An installed MPI library: at most one of `prefix`, `module`, `mpiexec`; without any it is searched on PATH.
+/// MPI library, with at most one of `prefix`, `module`, `mpiexec`. Default: on PATH.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Mpi"))]
@@ -285,11 +275,11 @@ pub struct RawStorage {
     expecting = "a table that describes an MPI library"
 )]
 pub struct RawMpi {
-    /// Which launcher and which settings it understands.
+    /// Family, which determines launcher and settings.
     pub family: MpiFamily,
-    /// Where it is installed: `PREFIX/bin/mpiexec`.
+    /// Installation prefix: `PREFIX/bin/mpiexec`.
     pub prefix: Option<String>,
-    /// An environment module that is loaded first.
+    /// Environment module to load first.
     pub module: Option<String>,
     /// Its launcher, by name or path.
     pub mpiexec: Option<String>,
@@ -301,6 +291,9 @@ pub struct RawMpi {
     pub args: Vec<String>,
     /// I/O layer to use; Open MPI only.
     pub io: Option<MpiIo>,
+    /// Set-up before the launcher, after the site's. Default: none.
+    #[serde(default)]
+    pub environment: RunEnvironment,
 }
 
 /// Repeats, order, limits.
@@ -313,15 +306,15 @@ pub struct RawMpi {
     expecting = "a table with settings of the runs"
 )]
 pub struct RawRun {
-    /// Counted runs of each point: a number, or as many as a narrow interval needs: `{ max = 20, until = "5 %" }`.
+    /// Counted runs of each point: a number, or until the interval is narrow: `{ max = 20, until = "5 %" }`.
     pub repeats: RawRepeats,
-    /// Days, one after another, among which the counted runs of each point are divided. Default: they run as soon as they can.
+    /// Number of consecutive days over which the runs of each point are spread. Default: as soon as possible.
     #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
     pub days: Option<i64>,
-    /// Fleets of instances (EC2), one after another, among which the counted runs of each point are divided. Default: one fleet.
+    /// Number of consecutive EC2 fleets over which the runs of each point are spread. Default: one.
     #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
     pub fleets: Option<i64>,
-    /// Runs of each point that come first, on each day or fleet, and are not counted.
+    /// Uncounted first runs of each point, on each day or fleet.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 10_000)))]
     pub warmups: i64,
     /// Seed of the order.
@@ -332,22 +325,22 @@ pub struct RawRun {
     /// Time limit of one run, seconds.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
-    /// Most that a run may write to its standard output and error together, MiB.
+    /// Maximum size of a run's standard output and error together, MiB.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_048_576)))]
     pub max_output_mib: i64,
-    /// Further attempts for a run that failed.
+    /// Further attempts for a failed run.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub retries: i64,
-    /// Runs of one point that failed for good before the rest of the point is skipped.
+    /// Permanently failed runs of a point before its other runs are skipped.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub quarantine_after: i64,
-    /// Whether the runs of different sites go one after another even if the sites share no machine.
+    /// Whether sites run one after another even if they share no machine.
     pub sites_in_turn: bool,
-    /// Whether checkpoint images stay after they were read.
+    /// Whether to keep checkpoint images after reading.
     pub keep_images: bool,
-    /// Whether the program's output files stay after they were measured.
+    /// Whether to keep the program's output files after measuring.
     pub keep_outputs: bool,
-    /// The locale of the runs (`LC_ALL`), whatever the language of who starts them.
+    /// Locale of the runs (`LC_ALL`).
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64)))]
     pub locale: String,
 }
@@ -383,22 +376,81 @@ impl Default for RawRun {
     expecting = "a table with settings of the checkpoints"
 )]
 pub struct RawCheckpoint {
-    /// When DMTCP takes them. Default: after the first step.
+    /// When DMTCP takes checkpoints. Default: after the first step.
     pub moment: RawMoment,
-    /// Whether the run is restarted from its last checkpoint and must verify again.
+    /// Whether runs are restarted from their last checkpoint and verified again.
     pub restart_check: bool,
-    /// Whether the smallest MPI program is checkpointed once on each site, library and mapping, to tell the libraries' memory from the program's.
+    /// Number of restarts of a run with a restart check, with a new checkpoint before each further one. Default: 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
+    pub restarts: u32,
+    /// Whether to checkpoint a minimal MPI program once per site, library and mapping, to separate library memory from program memory.
     pub baseline: bool,
-    /// Whether the checkpoints that a program writes itself are a series: what differs between them is measured.
+    /// Whether the program's own checkpoints are a series, with measured differences.
     pub own_series: bool,
     /// Time limit of one checkpoint, seconds.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
-    /// Of a series: each checkpoint is also stored as what changed since an earlier one, restored, and what that took is recorded. Default: not.
+    /// For series: also store each checkpoint as changes since an earlier one, restore it, and record the cost. Default: none.
     pub deltas: Option<RawDeltas>,
+    /// Checkpoint storage on nodes, for `strategy` `local`, `partner` or `xor`.
+    pub levels: Option<RawLevels>,
+    /// Whether the next attempt after a node loss continues from the last surviving checkpoint. Default: false.
+    pub resume: bool,
 }
 
-/// How the checkpoints of a series are stored. The first of each list is made while the program runs, all others after its end.
+/// Checkpoint storage on nodes.
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Levels"))]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table that says how nodes keep checkpoints"
+)]
+pub struct RawLevels {
+    /// Complete checkpoints to keep, in addition to the one being written. Default: 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1000)))]
+    pub keep: u32,
+    /// With `xor`: nodes per group, of which one may be lost. Default: 4.
+    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
+    pub group: u32,
+    /// Copy every n-th checkpoint to shared storage. Default: 0, none.
+    pub flush_every: u32,
+    /// Whether the next checkpoint waits for the copy. Default: `waits`.
+    pub flush: RawFlush,
+    /// Shared storage area.
+    pub flush_to: Option<String>,
+    /// Nodes (from 1, in mapping order) whose storage is emptied before the restart check, to test rebuilding.
+    pub lose: Vec<u32>,
+}
+
+/// When a checkpoint is copied to shared storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Flush"))]
+#[serde(rename_all = "kebab-case")]
+pub enum RawFlush {
+    /// Before the next checkpoint.
+    #[default]
+    Waits,
+    /// In the background.
+    Behind,
+}
+
+impl Default for RawLevels {
+    fn default() -> Self {
+        Self {
+            keep: 1,
+            group: 4,
+            flush_every: 0,
+            flush: RawFlush::default(),
+            flush_to: None,
+            lose: Vec::new(),
+        }
+    }
+}
+
+/// Storage of series. The first value of each list is used while the program runs, the others after its end.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Deltas"))]
@@ -408,16 +460,16 @@ pub struct RawCheckpoint {
     expecting = "a table that says how deltas are made"
 )]
 pub struct RawDeltas {
-    /// Against which earlier checkpoint each is stored. Default: the one before.
+    /// Earlier checkpoint that each is stored against. Default: the previous one.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub methods: Vec<MethodName>,
-    /// How blocks are compressed. Default: zstd.
+    /// Block compression. Default: zstd.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub codecs: Vec<Codec>,
-    /// Sizes of blocks: powers of two from 4KiB to 1MiB. Default: 4KiB, a page.
+    /// Block sizes: powers of two from 4KiB to 1MiB. Default: 4KiB, a page.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub blocks: Vec<ByteSize>,
-    /// Whether the series that was made while the program ran stays in the directory of the run, as `deltas`. Default: false.
+    /// Whether to keep the series made during the run, as `deltas` in the run's directory. Default: false.
     pub keep: bool,
 }
 
@@ -437,10 +489,13 @@ impl Default for RawCheckpoint {
         Self {
             moment: RawMoment::Named(NamedMoment::AfterStep(1)),
             restart_check: false,
+            restarts: 1,
             baseline: false,
             own_series: false,
             timeout_s: 120.0,
             deltas: None,
+            levels: None,
+            resume: false,
         }
     }
 }
@@ -450,33 +505,33 @@ impl Default for RawCheckpoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Moment", untagged))]
 pub enum RawMoment {
-    /// At moments of which each is named.
+    /// At named moments.
     Named(NamedMoment),
-    /// Again and again.
+    /// Periodically.
     Series(RawSeries),
 }
 
-/// Checkpoints again and again, with what differs between them.
+/// Periodic checkpoints, with their differences.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Series"))]
 #[serde(deny_unknown_fields)]
 pub struct RawSeries {
-    /// Seconds between them; the first is so long after the program began to compute.
+    /// Interval, seconds, counted from the start of computation.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub every_s: f64,
-    /// How many. A program that ends before the last has fewer.
+    /// Number of checkpoints; fewer if the program ends earlier.
     #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
     pub count: i64,
-    /// Whether what differs between them is measured. Default: true. Without, they only cost what checkpoints cost.
+    /// Whether differences between them are measured. Default: true.
     #[serde(default = "yes")]
     pub compare: bool,
 }
 
-/// Most checkpoints of a series: the hashes of all are held in memory.
+/// Maximum number of checkpoints of a series; the hashes of all are held in memory.
 const MAX_SERIES: i64 = 1000;
 
-/// A table is told from its first key: an enum of serde would not know the keys of a series.
+/// Recognises a table by its first key, because a derived enum would not recognise the keys of a series.
 impl<'de> Deserialize<'de> for RawMoment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(MomentVisitor)
@@ -515,13 +570,13 @@ impl<'de> Visitor<'de> for MomentVisitor {
         let named = NamedMoment::deserialize(MapAccessDeserializer::new(&mut pushed))?;
         match pushed.next_key::<String>()? {
             None => Ok(RawMoment::Named(named)),
-            // as for other enums
+            // the same message as for other enums
             Some(_) => Err(serde::de::Error::custom("wanted exactly 1 element")),
         }
     }
 }
 
-/// A map of which the first key was read, and is given again.
+/// A map whose first key was already read, and which returns this key once more.
 struct FirstAgain<A> {
     first: Option<String>,
     map: A,
@@ -545,7 +600,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for FirstAgain<A> {
     }
 }
 
-/// A moment that has a name, with its value.
+/// Named moment with its value.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "NamedMoment"))]
@@ -555,16 +610,16 @@ pub enum NamedMoment {
     AtS(Seconds),
     /// After this step of the program, from 1.
     AfterStep(i64),
-    /// After the first step, and then the program is killed.
+    /// After the first step; then the program is killed.
     #[serde(rename = "size-only")]
     SizeOnly,
-    /// After this step of the program, from 1, and then the program is killed.
+    /// After this step of the program, from 1; then the program is killed.
     SizeOnlyAfterStep(i64),
 }
 
 impl RawMoment {
-    /// Checks it. `wrong` hears of each error: the way to it below the moment, what is wrong, and a hint; what is returned is then as near
-    /// to what was meant as is legal.
+    /// Checks the moment. Passes each error to `wrong`: the path of the wrong value below the moment, the problem, and a hint. After an error,
+    /// returns the nearest legal moment.
     pub fn check(&self, wrong: &mut dyn FnMut(&[Step<'_>], String, String)) -> Moment {
         let mut step = |key: &str, step: i64| {
             if step < 1 {
@@ -608,7 +663,7 @@ impl RawMoment {
                     }
                     if i > 0 && *s <= list[i - 1] {
                         let message =
-                            format!("the checkpoint moment {s} is not after the one before it");
+                            format!("the checkpoint moment {s} is not after the previous one");
                         wrong(i, message, "write increasing seconds".to_owned());
                     }
                 }
@@ -619,7 +674,7 @@ impl RawMoment {
 }
 
 impl RawSeries {
-    /// As [`RawMoment::check`].
+    /// Like [`RawMoment::check`].
     fn check(&self, wrong: &mut dyn FnMut(&[Step<'_>], String, String)) -> Moment {
         if let Some((message, hint)) = wrong_seconds("the time between checkpoints", self.every_s) {
             wrong(&["every_s".into()], message, hint);
@@ -644,7 +699,7 @@ impl RawSeries {
     }
 }
 
-/// How often each point is run.
+/// Number of runs of each point.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Repeats"))]
@@ -653,9 +708,9 @@ impl RawSeries {
     expecting = "expected a number of runs, or a table with `max` and `until`, as in { max = 20, until = \"5 %\" }"
 )]
 pub enum RawRepeats {
-    /// So often.
+    /// Number of runs.
     Number(#[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))] i64),
-    /// Until the interval is narrow.
+    /// Until an interval is narrow.
     Until(RawUntil),
 }
 
@@ -665,16 +720,15 @@ pub enum RawRepeats {
 #[cfg_attr(feature = "schema", schemars(rename = "Until"))]
 #[serde(deny_unknown_fields)]
 pub struct RawUntil {
-    /// Fewest counted runs of each point. Default: 5, or `max` if that is less.
+    /// Minimum counted runs of each point. Default: 5, or `max` if less.
     #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
     pub min: Option<i64>,
-    /// Most counted runs of each point.
+    /// Maximum counted runs of each point.
     #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
     pub max: i64,
-    /// Half width of the interval of the mean, in percent of it, from which on no further run is needed: `"5 %"`.
+    /// Sufficient half width of the interval of the mean, in percent of it: `"5 %"`.
     pub until: String,
-    /// Quantity whose interval counts, as in the report's data. Default: the checkpoint's time and the wall time, as far as they are
-    /// measured, else the bytes stored.
+    /// Quantity of the interval, as in the report's data. Default: checkpoint time and wall time, if measured, else stored bytes.
     pub of: Option<String>,
 }
 

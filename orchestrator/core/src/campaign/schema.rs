@@ -1,9 +1,8 @@
 //! The JSON Schema of campaign files and application descriptors.
 //!
-//! The sections in [`super::raw`] are read as they are described there. `[matrix]`, `[[zip]]`, `[[points]]`, `when` and the file as a whole
-//! are read by
-//! [`super::factor`] and [`super::load`], which keep a position for every value: the types here only describe them. A test holds both to
-//! the same keys.
+//! The sections in [`super::raw`] are read with the types that describe them. `[matrix]`, `[[zip]]`, `[[points]]`, `when` and the file as a whole are
+//! read by [`super::factor`] and [`super::load`], which keep a position for every value; the types in this file only describe them. A test checks
+//! that both have the same keys.
 
 #![expect(dead_code, reason = "these types only describe the file")]
 
@@ -27,7 +26,7 @@ enum OneOrMany<T> {
     Many(Vec<T>),
 }
 
-/// A campaign of `cvc`: sites, a matrix of factors, repeats, what to measure and report.
+/// A campaign of `cvc`: sites, a matrix of factors, repeats, measurements and reports.
 #[derive(JsonSchema)]
 #[schemars(rename = "Campaign")]
 #[serde(deny_unknown_fields)]
@@ -38,22 +37,25 @@ struct RawCampaign {
     /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
     #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
     name: String,
-    /// The variant to use if none is given; set in the copy of the file that is kept with the runs.
+    /// Default variant; set in the copy of the file kept with the runs.
     variant: Option<String>,
-    /// One line for people.
+    /// One-line description.
     #[serde(default)]
     description: String,
-    /// Places where runs happen, by name.
+    /// Sites by name.
     sites: IndexMap<String, RawSite>,
-    /// Factors; every combination of their values is a point.
+    /// Factors; each combination of their values is a point.
     matrix: Option<RawMatrix>,
-    /// Factors that vary together instead of being combined with each other.
+    /// Factors that vary in parallel instead of being combined.
     #[serde(default)]
     zip: Vec<RawZip>,
     /// Combinations that are not run.
     #[serde(default)]
-    exclude: Vec<RawExclude>,
-    /// Extra points. A missing factor takes the matrix's value if that is a single one, else its default.
+    exclude: Vec<RawRule>,
+    /// Combinations expected to fail: their failures do not fail the campaign, and successes are reported.
+    #[serde(default)]
+    expect_failure: Vec<RawRule>,
+    /// Extra points. A missing factor has the matrix's value if it is single, else its default.
     #[serde(default)]
     points: Vec<RawPoint>,
     /// Repeats, order, limits.
@@ -62,22 +64,22 @@ struct RawCampaign {
     /// When and how checkpoints are taken.
     #[serde(default)]
     checkpoint: RawCheckpoint,
-    /// What is traced.
+    /// Tracing.
     #[serde(default)]
     trace: TraceSettings,
-    /// What is reported.
+    /// Report settings.
     #[serde(default)]
     report: ReportSettings,
-    /// What the campaign may cost.
+    /// Cost limit.
     budget: Option<Budget>,
-    /// The points that models are fitted on and judged on, and the bounds that they must keep.
+    /// Training and held-out points of models, and bounds for predictions.
     predict: Option<RawPredict>,
-    /// The same campaign with some keys changed, by name.
+    /// Variants of the campaign by name.
     #[serde(default)]
     variants: IndexMap<String, RawVariant>,
 }
 
-/// What a variant changes: its tables are merged with those of the file key by key; lists and single values replace the file's.
+/// Changes of a variant: its tables are merged with the file's by key; lists and single values replace the file's.
 #[derive(JsonSchema)]
 #[schemars(rename = "Variant")]
 #[serde(deny_unknown_fields)]
@@ -85,30 +87,32 @@ struct RawVariant {
     /// Keys of the file to remove first, as in `matrix.aggregators`.
     #[serde(default)]
     remove: Vec<String>,
-    /// One line for people.
+    /// One-line description.
     description: Option<String>,
-    /// What differs, by site.
+    /// Changes by site.
     #[serde(default)]
     sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
-    /// Factors that differ. `processes` or `mapping` here takes the place of both.
+    /// Changed factors. `processes` or `mapping` here replaces both.
     matrix: Option<RawMatrix>,
-    /// Instead of the file's.
+    /// Replaces the file's.
     zip: Option<Vec<RawZip>>,
-    /// Instead of the file's.
-    exclude: Option<Vec<RawExclude>>,
-    /// Instead of the file's.
+    /// Replaces the file's.
+    exclude: Option<Vec<RawRule>>,
+    /// Replaces the file's.
+    expect_failure: Option<Vec<RawRule>>,
+    /// Replaces the file's.
     points: Option<Vec<RawPoint>>,
-    /// Settings of the runs that differ.
+    /// Changed run settings.
     run: Option<RawRun>,
-    /// Settings of the checkpoints that differ.
+    /// Changed checkpoint settings.
     checkpoint: Option<RawCheckpoint>,
-    /// What is traced instead.
+    /// Changed tracing.
     trace: Option<TraceSettings>,
-    /// Settings of the report that differ.
+    /// Changed report settings.
     report: Option<ReportSettings>,
-    /// What it may cost instead.
+    /// Changed cost limit.
     budget: Option<Budget>,
-    /// Other training and held-out points, or bounds.
+    /// Changed training and held-out points, or bounds.
     predict: Option<IndexMap<String, serde_json::Value>>,
 }
 
@@ -118,8 +122,8 @@ macro_rules! define_table {
             $(#[$place_doc:meta])+
             $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also {
                 $(#[$also_doc:meta])+
-                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal
-            })?;
+                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal, digest $also_digest:ident
+            })*;
         )* }
         settings { $(
             $(#[doc = $doc:literal])+
@@ -133,7 +137,7 @@ macro_rules! define_table {
         #[serde(deny_unknown_fields)]
         struct $table {
             $(
-                $($($(#[$also_doc])+ $also: Option<$one<$also_type>>,)? $(#[$place_doc])+ $place: Option<$one<$place_type>>,)*
+                $($($(#[$also_doc])+ $also: Option<$one<$also_type>>,)* $(#[$place_doc])+ $place: Option<$one<$place_type>>,)*
                 $($(#[doc = $doc])+ $name: Option<$one<<$level as Level>::Written>>,)*
             )*
             /// Free factors, for templates as `{{user.NAME}}`.
@@ -152,7 +156,7 @@ crate::factors! {
 }
 crate::factors! {
     define_table,
-    /// Lists of equal length; their n-th values go together.
+    /// Lists of equal length, combined value by value.
     RawZip, "Zip", List
 }
 crate::factors! {
@@ -161,33 +165,33 @@ crate::factors! {
     RawPoint, "Point", Single
 }
 
-/// Combinations that are not run.
+/// Combinations with a reason.
 #[derive(JsonSchema)]
 #[schemars(rename = "Exclude")]
 #[serde(deny_unknown_fields)]
-struct RawExclude {
-    /// Factors and values, all of which must match; of a list, any. Free factors as `NAME` or `user.NAME`.
+struct RawRule {
+    /// Factors and values that must all match; any value of a list. Free factors as `NAME` or `user.NAME`.
     when: IndexMap<String, serde_json::Value>,
-    /// Why; shown in plans and reports.
+    /// Reason, shown in plans and reports.
     #[schemars(length(min = 1))]
     reason: String,
 }
 
-/// Training and held-out points, and bounds that the predictions must keep.
+/// Training and held-out points, and bounds for predictions.
 #[derive(JsonSchema)]
 #[schemars(rename = "Predict")]
 #[serde(deny_unknown_fields)]
 struct RawPredict {
-    /// Conditions as in an exclude's `when`; models are fitted on the points that meet one of them.
+    /// Conditions as in an exclude's `when`; models are fitted on points that meet one of them.
     #[schemars(length(min = 1))]
     train: Vec<IndexMap<String, serde_json::Value>>,
-    /// Conditions for the points that models are judged on. Default: every point that is not a training point.
+    /// Conditions of points to test models on. Default: all other points.
     #[schemars(length(min = 1))]
     held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
-    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
+    /// Maximum mean error in percent, by quantity, over the held-out points of a program and MPI library.
     #[serde(default)]
     max_error: RawBounds,
-    /// Minimum share of the held-out cells that have a 95 % interval, and of those the share that lie within it, percent. Default: no bound.
+    /// Minimum share of held-out cells with a 95 % interval, and of those within it, percent. Default: none.
     #[schemars(range(max = 100))]
     min_coverage: Option<f64>,
 }
@@ -198,14 +202,14 @@ struct RawPredict {
 #[serde(transparent)]
 struct RawBounds(IndexMap<String, f64>);
 
-/// The JSON Schema of campaign files.
+/// Returns the JSON Schema of campaign files.
 pub fn schema() -> serde_json::Value {
     let mut value = schemars::schema_for!(RawCampaign).to_value();
     value["title"] = "campaign file of cvc".into();
     value
 }
 
-/// The JSON Schema of application descriptors.
+/// Returns the JSON Schema of application descriptors.
 pub fn app_schema() -> serde_json::Value {
     let mut value = schemars::schema_for!(crate::app::descriptor::Descriptor).to_value();
     value["title"] = "application descriptor of cvc".into();

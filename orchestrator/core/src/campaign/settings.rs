@@ -1,9 +1,9 @@
-//! Checks the sections that are not factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
+//! Checks the sections that are not factor tables: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
     blocks::{BlockKind, Blocks},
-    checker::{Checker, Place, is_name, path_text},
-    cluster_settings, delta_settings, ec2_settings,
+    checker::{Checker, SpanLookup, is_name, path_text},
+    cluster_settings, delta_settings, deployment_settings, ec2_settings, level_settings,
     model::{
         CheckpointSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site,
         SiteKind, StorageArea, Until,
@@ -16,10 +16,10 @@ use crate::{
 };
 use indexmap::IndexMap;
 
-/// Longest name of a locale, bytes.
+/// Maximum length of a locale's name, bytes.
 const MAX_LOCALE: usize = 64;
 
-pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
+pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &SpanLookup<'_>) -> RunSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let (repeats, until) = match &raw.repeats {
         RawRepeats::Number(repeats) => (
@@ -60,21 +60,21 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
     }
 }
 
-/// Days or fleets among which the counted runs of each point are divided.
+/// Returns the blocks into which the counted runs of each point are divided; `None` if the runs are not divided.
 fn blocks(
     check: &mut Checker<'_>,
     raw: &RawRun,
     repeats: u32,
     ends_early: bool,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> Option<Blocks> {
     let (of, count) = match (raw.days, raw.fleets) {
         (None, None) => return None,
         (Some(days), None) => (BlockKind::Days, days),
         (None, Some(fleets)) => (BlockKind::Fleets, fleets),
         (Some(_), Some(_)) => {
-            let hint = "remove one: a fleet that is not kept ends with the session, so days have fleets of their own";
-            check.fail(place(&["fleets".into()]), "`fleets` beside `days`", hint);
+            let hint = "remove one: without `keep`, a fleet ends with the session, so each day has its own fleet";
+            check.fail(place(&["fleets".into()]), "both `fleets` and `days`", hint);
             return None;
         }
     };
@@ -82,13 +82,8 @@ fn blocks(
     let count = check.whole(key, count, 2, 1000, place) as u32;
     let at = || place(&[key.into()]);
     if ends_early {
-        let hint =
-            format!("give a number of repeats: the rule that ends them does not know of {key}");
-        check.fail(
-            at(),
-            format!("`{key}` beside repeats that end when their interval is narrow"),
-            hint,
-        );
+        let hint = format!("give a fixed number of repeats: adaptive repeats do not support {key}");
+        check.fail(at(), format!("`{key}` with adaptive repeats"), hint);
     } else if repeats % count != 0 {
         let hint = format!(
             "write a multiple of {count} as `repeats`, such as {}",
@@ -103,12 +98,13 @@ fn blocks(
     Some(Blocks { of, count })
 }
 
-/// Fleets are of instances, and a kept one would serve the next block too.
+/// Checks the key `fleets`: every site must be of the kind `ec2`, and no site may keep its instances, because kept instances would also serve the
+/// next block.
 pub fn fleets(
     check: &mut Checker<'_>,
     run: &RunSettings,
     sites: &IndexMap<String, Site>,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) {
     if run
         .blocks
@@ -125,7 +121,7 @@ pub fn fleets(
             }
             Some(ec2) if ec2.keep_s.is_some() => {
                 let hint = format!(
-                    "remove `keep` from [sites.{name}.ec2]: each fleet ends before the next begins"
+                    "remove `keep` from [sites.{name}.ec2]: each fleet ends before the next starts"
                 );
                 check.fail(
                     at(),
@@ -138,28 +134,28 @@ pub fn fleets(
     }
 }
 
-/// The fewest runs whose interval says something: two values that are alike by chance would end a point.
-const LEAST_REPEATS: i64 = 3;
+/// Minimum number of runs from which an interval is computed. With two runs, values that are equal by chance would give a narrow interval.
+const MIN_REPEATS: i64 = 3;
 
-/// Fewest repeats if the file does not say: of values with a tail, points that may end after three are held less often.
+/// Default minimum number of repeats. With three repeats of heavy-tailed values, intervals contain the true mean less often than they should.
 const USUAL_LEAST: i64 = 5;
 
-/// Widest interval that is worth stopping at, percent.
+/// Maximum value of `until`, the half width of the interval at which a point needs no further run; percent of the mean.
 const WIDEST_PCT: f64 = 100.0;
 
-/// Repeats until an interval is narrow: the most, and the rule.
-fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Option<Until>) {
+/// Returns the maximum number of repeats, and the rule by which a point may need fewer.
+fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &SpanLookup<'_>) -> (u32, Option<Until>) {
     let at = |key: &'static str| place(&["repeats".into(), key.into()]);
     let min = raw.min.unwrap_or(USUAL_LEAST.min(raw.max));
     for (key, value) in [("min", raw.min), ("max", Some(raw.max))]
         .into_iter()
         .filter_map(|(key, value)| Some((key, value?)))
     {
-        if !(LEAST_REPEATS..=10_000).contains(&value) {
+        if !(MIN_REPEATS..=10_000).contains(&value) {
             check.fail(
                 at(key),
                 format!("`{key}` is {value}"),
-                format!("write a whole number from {LEAST_REPEATS} to 10000"),
+                format!("write a whole number from {MIN_REPEATS} to 10000"),
             );
         }
     }
@@ -196,7 +192,7 @@ fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Op
             "write the name of a quantity as in the report's data, as in \"ckpt_latency_s\", or leave it out",
         );
     }
-    let runs = |value: i64| value.clamp(LEAST_REPEATS, 10_000) as u32;
+    let runs = |value: i64| value.clamp(MIN_REPEATS, 10_000) as u32;
     (
         runs(raw.max),
         Some(Until {
@@ -207,12 +203,13 @@ fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Op
     )
 }
 
-/// On other machines cvc's own directory is removed with the campaign, so kept files need another place.
+/// Checks that all storage areas on other machines have a path if files are to be kept. Without a path the files would be in cvc's own directory,
+/// which is removed at the end of the campaign.
 pub fn kept(
     check: &mut Checker<'_>,
     run: &RunSettings,
     sites: &IndexMap<String, Site>,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) {
     let kept = [
         ("keep_images", run.keep_images),
@@ -231,10 +228,13 @@ pub fn kept(
     }
 }
 
+/// Maximum number of restarts of a run.
+const MAX_RESTARTS: u32 = 100;
+
 pub fn checkpoint(
     check: &mut Checker<'_>,
     raw: &RawCheckpoint,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> CheckpointSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let moment = raw.moment.check(&mut |way, message, hint| {
@@ -243,9 +243,24 @@ pub fn checkpoint(
             .collect();
         check.fail(place(&way), message, hint);
     });
+    if !(1..=MAX_RESTARTS).contains(&raw.restarts) {
+        check.fail(
+            place(&["restarts".into()]),
+            format!("`restarts` is {}", raw.restarts),
+            format!("give a number from 1 to {MAX_RESTARTS}, or leave it out for one restart"),
+        );
+    }
+    if raw.restarts > 1 && raw.own_series {
+        check.fail(
+            place(&["restarts".into()]),
+            "`restarts` with `own_series`: a run with several restarts ends at its first checkpoint and has no series",
+            "leave out `restarts` or `own_series`",
+        );
+    }
     CheckpointSettings {
         moment,
         restart_check: raw.restart_check,
+        restarts: raw.restarts,
         baseline: raw.baseline,
         own_series: raw.own_series,
         timeout_s: raw.timeout_s,
@@ -253,15 +268,20 @@ pub fn checkpoint(
             .deltas
             .as_ref()
             .map(|raw| delta_settings::read(check, raw, place)),
+        levels: raw
+            .levels
+            .as_ref()
+            .map(|raw| level_settings::read(check, raw, place)),
+        resume: raw.resume,
     }
 }
 
-/// Checks the section, and gives the report the campaign's name as its title unless it has one.
+/// Checks the section `[report]`. A report without a title gets the campaign's name as title.
 pub fn report(
     check: &mut Checker<'_>,
     mut report: ReportSettings,
     name: &str,
-    place: &Place<'_>,
+    place: &SpanLookup<'_>,
 ) -> ReportSettings {
     for (i, format) in report.formats.iter().enumerate() {
         if report.formats[..i].contains(format) {
@@ -285,8 +305,13 @@ pub fn report(
     report
 }
 
-/// A site; `place` starts inside its table.
-pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>) -> Option<Site> {
+/// Returns a checked site; `None` after an error. `place` returns positions below the site's table.
+pub fn site(
+    check: &mut Checker<'_>,
+    name: &str,
+    raw: RawSite,
+    place: &SpanLookup<'_>,
+) -> Option<Site> {
     let kind = match raw.kind.as_str() {
         "local" => Some(SiteKind::Local),
         "ssh" => Some(SiteKind::Ssh),
@@ -311,31 +336,26 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
     let price = ec2_settings::price(check, kind, raw.price, place);
     raw.install.check(check, place);
-    let mut storage = IndexMap::new();
-    for (area, raw) in raw.storage {
+    environments(check, &raw, place);
+    let mut storage = raw.storage;
+    for (area, settings) in &storage {
         let way: [Step<'_>; 2] = ["storage".into(), area.as_str().into()];
-        if !is_name(&area) {
+        if !is_name(area) {
             check.fail(
                 place(&way),
                 format!("`{area}` is not a valid name for a storage area"),
                 "use small letters, digits, `-`, `_` and `.`",
             );
         }
-        if let Some(path) = &raw.path {
+        if let Some(path) = &settings.path {
             path_text(
                 check,
                 path,
                 place(&["storage".into(), area.as_str().into(), "path".into()]),
             );
         }
-        storage.insert(
-            area,
-            StorageArea {
-                path: raw.path,
-                kind: raw.kind,
-            },
-        );
     }
+    deployment_settings::check(check, kind, cluster.as_ref(), &storage, place);
     if storage.is_empty() {
         storage = StorageArea::usual();
     }
@@ -373,6 +393,8 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         storage,
         mpi,
         dmtcp: raw.dmtcp,
+        environment: raw.environment,
+        apps: raw.apps,
         cluster,
         login: raw.user.clone().filter(|_| kind == Some(SiteKind::Ec2)),
         ec2,
@@ -381,7 +403,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     })
 }
 
-fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLibrary {
+fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &SpanLookup<'_>) -> MpiLibrary {
     let mut sources = Vec::new();
     for (key, value) in [
         ("prefix", raw.prefix),
@@ -393,7 +415,7 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         if let Some((first, _)) = sources.first() {
             check.fail(
                 place(&[key.into()]),
-                format!("`{key}` beside `{first}`"),
+                format!("both `{key}` and `{first}`"),
                 "give one of prefix, module and mpiexec",
             );
         }
@@ -432,5 +454,28 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         env: raw.env,
         args: raw.args,
         io: raw.io,
+        environment: raw.environment,
+    }
+}
+
+/// Checks the environments set up before launchers: those of the site, its libraries and its applications.
+fn environments(check: &mut Checker<'_>, raw: &RawSite, place: &SpanLookup<'_>) {
+    let of = |way: &[&str], rest: &[Step<'_>]| {
+        let way = way.iter().map(|step| Step::from(*step));
+        let whole: Vec<Step<'_>> = way
+            .chain(["environment".into()])
+            .chain(rest.iter().copied())
+            .collect();
+        place(&whole)
+    };
+    raw.environment.check(check, &|rest| of(&[], rest));
+    for (name, library) in &raw.mpi {
+        library
+            .environment
+            .check(check, &|rest| of(&["mpi", name], rest));
+    }
+    for (name, app) in &raw.apps {
+        app.environment
+            .check(check, &|rest| of(&["apps", name], rest));
     }
 }

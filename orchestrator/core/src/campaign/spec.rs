@@ -1,4 +1,4 @@
-//! A whole campaign file, once checked.
+//! A whole campaign file after all checks.
 
 use super::{
     ec2::Budget,
@@ -14,23 +14,23 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 /// A checked campaign.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The campaign file.
+    /// Path of the campaign file.
     pub path: PathBuf,
-    /// Its text; it names the variant, so that the stored copy is read again as the same campaign.
+    /// Text of the campaign file. It names the variant, so that the stored copy is read as the same campaign.
     pub text: Arc<str>,
     /// Name of the campaign; with a variant, `NAME-VARIANT`.
     pub name: String,
-    /// The variant that was laid over the file.
+    /// The variant that was applied to the file, if any.
     pub variant: Option<String>,
     /// All variants of the file, in its order.
     pub variants: Vec<String>,
-    /// Keys of sections that the file gives, as in `checkpoint.moment`; the others have their defaults.
+    /// Keys of sections that the file gives, as in `checkpoint.moment`; other keys have their defaults.
     pub given: BTreeSet<String>,
-    /// Keys that the variant gives as the file has them without it.
+    /// Keys for which the variant gives the same value as the file.
     pub unchanged: Vec<String>,
-    /// One line for people; may be empty.
+    /// One-line description for display; may be empty.
     pub description: String,
-    /// Places where runs happen, by name, in the order of the file.
+    /// Sites, by name, in the order of the file.
     pub sites: IndexMap<String, Site>,
     /// The applications that the matrix and the extra points name, in the order of first use.
     pub apps: IndexMap<String, LoadedApp>,
@@ -38,28 +38,28 @@ pub struct Spec {
     pub run: RunSettings,
     /// When and how checkpoints are taken.
     pub checkpoint: CheckpointSettings,
-    /// What is traced.
+    /// Settings of tracing.
     pub trace: TraceSettings,
-    /// What is reported.
+    /// Settings of reports.
     pub report: ReportSettings,
-    /// Its budget.
+    /// The budget, if any.
     pub budget: Option<Budget>,
-    /// Its predictions, if any.
+    /// The division of points for predictions, if any.
     pub predict: Option<PredictSettings>,
     /// The matrix, then each extra point.
     pub grids: Vec<Grid>,
 }
 
 impl Spec {
-    /// The directory of the campaign file, to which relative paths in it refer; empty for the working directory.
+    /// Returns the directory of the campaign file, to which its relative paths refer; empty for the working directory.
     pub fn directory(&self) -> &Utf8Path {
         Utf8Path::from_path(&self.path)
             .and_then(Utf8Path::parent)
             .unwrap_or(Utf8Path::new(""))
     }
 
-    /// Whether runs of two sites may be under way at the same time: they do not disturb each other, as far as the file says. A site of this
-    /// machine is apart from none, because here cvc fetches and checks the results of the others.
+    /// Returns whether runs of two sites may be active at the same time, because by the campaign file they do not disturb each other. No other site
+    /// may run while a site on this machine runs, because cvc fetches and checks the other site's results here.
     pub fn are_apart(&self, one: &str, other: &str) -> bool {
         let (Some(a), Some(b)) = (self.sites.get(one), self.sites.get(other)) else {
             return false;
@@ -72,7 +72,7 @@ impl Spec {
             && a.machines(one).is_disjoint(&b.machines(other))
     }
 
-    /// Renames the campaign after its variant, and the title too if it was the campaign's name.
+    /// Renames the campaign after its variant. If the title of the report was the campaign's name, renames it, too.
     pub fn into_variant(self, variant: &str, text: &str) -> Self {
         let name = format!("{}-{variant}", self.name);
         let title = if self.report.title == self.name {

@@ -1,4 +1,4 @@
-//! The factor tables of a campaign whose sections are sound: looks up their names, and builds the grids.
+//! The factor tables of a campaign whose sections are valid: looks up their names, and builds the grids.
 
 use super::{
     build::{self, Known, WrittenRule},
@@ -18,7 +18,7 @@ use crate::{
 use indexmap::IndexMap;
 use toml::de::DeTable;
 
-/// The sites that a site was divided into, one for each instance type that it compares, by its name.
+/// For each site that compares instance types, the sites into which it was divided, one for each type.
 pub type Groups = IndexMap<String, Vec<String>>;
 
 /// Factor tables as read, before names are looked up.
@@ -31,8 +31,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Puts the sites that a site was divided into in its place, wherever its name is a level of its own or a condition. In a `[[zip]]` each
-    /// level stands beside others, so that there each site has to be named.
+    /// Replaces a site that compares instance types by the sites into which it was divided: in the matrix, in points and in conditions. A `[[zip]]`
+    /// pairs each level with others, so there the file must name each of these sites.
     pub fn name_members(&mut self, groups: &Groups) {
         let conditions = self.rules.iter_mut().flat_map(|rule| &mut rule.when);
         let points = self.points.iter_mut().flat_map(|(point, _)| point);
@@ -59,7 +59,7 @@ impl Tables {
         }
     }
 
-    /// Every factor that is given anywhere.
+    /// Returns all factors that the matrix, the zips and the extra points give, with their values.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.matrix
             .iter()
@@ -68,8 +68,8 @@ impl Tables {
     }
 }
 
-/// Looks up all names of a campaign whose sections are sound, and builds its grids; `table` has the positions of sections. The result counts only
-/// without an error.
+/// Looks up all names of a campaign whose sections are valid, and builds its grids. `table` has the positions of the sections. If an error was
+/// reported, the result must not be used.
 pub fn with_grids(
     check: &mut Checker<'_>,
     table: &DeTable<'_>,
@@ -92,14 +92,14 @@ pub fn with_grids(
     check_rules(check, &known, tables, spec.predict.as_ref());
     check_templates(check, &spec.apps, &grids, tables);
     spec.grids = grids;
-    // Every point is looked at, so only when all the rest is sound.
+    // Checks every point, so only if everything else is valid.
     if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
         predict_settings::check_points(check, &spec, settings, key_span(table, "predict"));
     }
     spec
 }
 
-/// The matrix, then each extra point.
+/// Returns the grid of the matrix, followed by one for each extra point.
 fn grids(
     check: &mut Checker<'_>,
     known: &Known<'_>,
@@ -128,7 +128,7 @@ fn grids(
         let mut axis = point.clone();
         let has = |axis: &[Entry], factor: &Factor| axis.iter().any(|e| e.factor == *factor);
         for entry in tables.matrix.iter().filter(|e| e.single().is_some()) {
-            // Processes and mapping are alternatives: either one in the point replaces both.
+            // Processes and mapping are alternatives: a point that gives either of them replaces both.
             let message = match entry.factor {
                 Factor::Processes | Factor::Mapping => {
                     has(&axis, &Factor::Processes) || has(&axis, &Factor::Mapping)
@@ -156,28 +156,52 @@ fn grids(
     grids
 }
 
-/// A workload that no application has is misspelt; one that only some have leaves the others out.
+/// Checks the names of workloads. A name that no application has is an error. A name that only some applications have excludes points of the others.
 fn check_classes(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
-    let classes = workloads(known);
-    if classes.is_empty() {
-        // that there is no application is an error of its own
+    if known.apps.is_empty() {
+        // a missing application is reported separately
         return;
     }
     for entry in tables.entries().filter(|e| e.factor == Factor::Class) {
-        build::check_names(check, entry, "workload", &classes);
+        check_workload(check, known, entry);
     }
 }
 
-/// The workloads of all applications.
-fn workloads(known: &Known<'_>) -> Vec<String> {
-    known
-        .apps
-        .values()
-        .flat_map(|a| a.descriptor.workloads.keys().cloned())
-        .collect()
+/// Reports each value of the entry that is not a workload or a size of any application.
+fn check_workload(check: &mut Checker<'_>, known: &Known<'_>, entry: &Entry) {
+    let apps = || known.apps.values().map(|app| &app.descriptor);
+    for (value, span) in &entry.values {
+        let Value::Name(name) = value else { continue };
+        if apps().any(|app| app.workload(name).is_ok()) {
+            continue;
+        }
+        let refused = apps().filter(|app| app.size.is_some() || apps().count() == 1);
+        if let Some(why) = refused
+            .filter_map(|app| app.workload(name).err())
+            .next()
+            .filter(|_| name.contains('='))
+        {
+            check.fail(
+                Some(span.clone()),
+                why.message,
+                why.hint.unwrap_or_default(),
+            );
+            continue;
+        }
+        let mut list: Vec<&str> = apps()
+            .flat_map(|app| app.workloads.keys().map(String::as_str))
+            .collect();
+        list.sort_unstable();
+        list.dedup();
+        check.fail(
+            Some(span.clone()),
+            format!("unknown workload `{name}`"),
+            suggestion(name, "known here", list),
+        );
+    }
 }
 
-/// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
+/// Checks that names in rules and in conditions of `[predict]` exist: a misspelt name would silently match nothing.
 fn check_rules(
     check: &mut Checker<'_>,
     known: &Known<'_>,
@@ -213,7 +237,7 @@ fn check_rules(
                 "storage area",
                 &names(&|s| s.storage.keys().cloned().collect()),
             ),
-            Factor::Class => build::check_names(check, entry, "workload", &workloads(known)),
+            Factor::Class => check_workload(check, known, entry),
             Factor::User(name) => {
                 if !tables.entries().any(|e| e.factor == entry.factor) {
                     let free = tables
@@ -228,20 +252,20 @@ fn check_rules(
                     );
                 }
             }
-            // the others have no names
+            // other factors have no names to check
             _ => {}
         }
     }
 }
 
-/// Templates that name a free factor need it.
+/// Checks that the free factors which templates use exist.
 fn check_templates(
     check: &mut Checker<'_>,
     apps: &IndexMap<String, LoadedApp>,
     grids: &[Grid],
     tables: &Tables,
 ) {
-    // Many extra points share an application and its free factors.
+    // many extra points have the same application and free factors
     let mut tried = std::collections::HashSet::new();
     let mut done = std::collections::HashSet::new();
     for grid in grids {

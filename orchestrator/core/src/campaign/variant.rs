@@ -1,30 +1,29 @@
-//! Variants: the same campaign from the same file with some keys changed, chosen by name.
+//! Variants: the same campaign file with some keys changed, chosen by name.
 //!
-//! A variant is merged with the parsed file before anything is checked. Its values keep their positions, so that an error in a variant
-//! points at the variant.
+//! A variant is merged with the parsed file before anything is checked. Its values keep their positions, so that errors refer to the variant.
 
 use super::{
     checker::{Checker, is_name},
     level::kind,
     raw::SECTIONS,
 };
-use crate::source::{Source, Span, suggestion};
+use crate::source::{SourceText, Span, suggestion};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-/// Top-level keys that a variant cannot change: they describe the file itself and its variants.
+/// Top-level keys that a variant cannot change, because they describe the file itself.
 const FIXED: [&str; 4] = ["schema", "name", "variant", "variants"];
-/// The key of a variant that removes keys of the file before the variant is merged.
+/// Key of a variant that lists keys of the file to remove before the variant is merged.
 const REMOVE: &str = "remove";
 
-/// Keys of a variant, in the order of the reference.
+/// Returns the keys of a variant, in the order of the reference.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     std::iter::once(REMOVE).chain(SECTIONS.into_iter().filter(|key| !FIXED.contains(key)))
 }
 
-/// Names of the variants of a file, in its order.
+/// Returns the names of the variants of a file, in order.
 pub fn names(table: &DeTable<'_>) -> Vec<String> {
     let inner = table.get("variants").and_then(|v| v.get_ref().as_table());
     inner
@@ -34,7 +33,7 @@ pub fn names(table: &DeTable<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The variants of a file, each a table; whatever else stands under `variants` is reported.
+/// Returns the tables of the variants of a file; reports other values under `variants`.
 fn tables<'d, 't>(
     check: &mut Checker<'_>,
     table: &'d DeTable<'t>,
@@ -42,7 +41,7 @@ fn tables<'d, 't>(
     let Some(value) = table.get("variants") else {
         return Vec::new();
     };
-    let hint = "write [variants.NAME], and in it what differs";
+    let hint = "write [variants.NAME] with the differences";
     let Some(inner) = value.get_ref().as_table() else {
         check.fail(
             Some(value.span()),
@@ -71,13 +70,13 @@ fn tables<'d, 't>(
 /// A variant that was merged with its file.
 pub struct Applied {
     pub name: String,
-    /// Keys that it gives as the file has them without it.
+    /// Keys to which the variant gives the value that they have in the file anyway.
     pub unchanged: Vec<String>,
 }
 
-/// Merges the requested variant with the file, or else the one that the file itself names.
+/// Merges the requested variant with the file; without a request, the variant that the file itself names.
 ///
-/// Names and top-level keys of all variants are checked; their contents only if they are used.
+/// Names and top-level keys of all variants are checked, but the contents only of the one that is used.
 pub fn apply(
     check: &mut Checker<'_>,
     table: &mut DeTable<'_>,
@@ -156,7 +155,7 @@ pub fn apply(
     })
 }
 
-/// Adds the keys of a variant whose values are those of the file, as in `run.repeats`.
+/// Appends to `all` the keys of the variant that have the same value in the file, as in `run.repeats`.
 fn add_unchanged(below: &DeTable<'_>, above: &DeTable<'_>, path: &str, all: &mut Vec<String>) {
     for (key, new) in above {
         let Some(old) = below.get(key.get_ref().as_ref()) else {
@@ -173,7 +172,7 @@ fn add_unchanged(below: &DeTable<'_>, above: &DeTable<'_>, path: &str, all: &mut
     }
 }
 
-/// Whether two values are the same, wherever they stand.
+/// Returns whether two values are equal; their positions in the file do not matter.
 fn is_same(a: &DeValue<'_>, b: &DeValue<'_>) -> bool {
     match (a, b) {
         (DeValue::String(a), DeValue::String(b)) => a == b,
@@ -200,7 +199,7 @@ fn is_same(a: &DeValue<'_>, b: &DeValue<'_>) -> bool {
     }
 }
 
-/// Removes the keys of `remove` from the file.
+/// Removes from the file the keys that the variant lists in `remove`.
 fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_>) {
     let Some(list) = variant.get(REMOVE) else {
         return;
@@ -236,8 +235,9 @@ fn taken_out(table: &mut DeTable<'_>, steps: &[&str]) -> bool {
     }
 }
 
-/// Tables are merged key by key; everything else is replaced. `moment` is one value even where it is written as a table: its keys exclude
-/// each other. `processes` and `mapping` of the matrix are alternatives, too: either one in the variant replaces both.
+/// Merges the table `above` into the table `below`, key by key; values that are not tables are replaced. `moment` is replaced as a whole, even if it
+/// is written as a table, because its keys exclude each other. `processes` and `mapping` of the matrix are alternatives, too: if the variant gives
+/// one of them, both of the file's are replaced.
 fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
     above.remove(REMOVE);
     if let (Some(DeValue::Table(new)), Some(DeValue::Table(old))) = (
@@ -248,7 +248,7 @@ fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
         old.remove("processes");
         old.remove("mapping");
     }
-    // rebuilt, so that a replaced key keeps its place in the order of factors but has the variant's position in the file
+    // rebuilt, so that a replaced key keeps its place in the order of factors, but has the variant's position in the file
     for (key, value) in std::mem::take(below) {
         let name = key.get_ref().as_ref();
         let Some(new_key) = above.get_key_value(name).map(|(key, _)| key.clone()) else {
@@ -276,8 +276,8 @@ fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
     below.extend(above);
 }
 
-/// The text of a campaign file with its variant named in it, so that reading it again needs no option.
-pub fn fixed_text(source: &Source, variant: Option<&str>) -> String {
+/// Returns the text of a campaign file with the name of the variant added, so that no option is needed to read the file with this variant.
+pub fn fixed_text(source: &SourceText, variant: Option<&str>) -> String {
     let text = source.text.as_ref();
     let Some(variant) = variant else {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The answer of `ansible-inventory --list`: groups, their hosts, and the merged variables of each host.
+//! Parses the output of `ansible-inventory --list`: groups, their hosts, and the merged variables of each host.
 
 use super::{
     error::{HostProblem, InventoryError},
@@ -9,13 +9,13 @@ use indexmap::IndexSet;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Maximum number of hosts; more are a mistyped range.
+/// Maximum number of hosts; a larger number is probably a mistyped range.
 const MAX_HOSTS: usize = 100_000;
 
-/// Reads the hosts of a group: its own, then those of the groups below it, in the inventory's order.
+/// Returns the hosts of a group: its own, followed by those of its child groups, in the order of the inventory.
 ///
 /// # Errors
-/// When the answer cannot be understood, the group has no host, or one of its hosts cannot be reached as it says.
+/// The output cannot be parsed, the group has no host, or the connection settings of a host are not supported.
 pub fn parse_answer(
     path: &Path,
     answer: &str,
@@ -54,7 +54,7 @@ pub fn parse_answer(
     entries.collect()
 }
 
-/// The names in a list of a group.
+/// Returns the names in a list of a group, for example its hosts.
 fn listed<'a>(group: Option<&'a Value>, key: &str) -> impl DoubleEndedIterator<Item = &'a str> {
     let list = group.and_then(|g| g.get(key)).and_then(Value::as_array);
     list.map(Vec::as_slice)
@@ -63,7 +63,7 @@ fn listed<'a>(group: Option<&'a Value>, key: &str) -> impl DoubleEndedIterator<I
         .filter_map(Value::as_str)
 }
 
-/// All groups; those without hosts are only named as children of others.
+/// Returns the names of all groups, including groups without hosts, which occur only as children of others.
 fn names(groups: &Map<String, Value>) -> Vec<String> {
     let mut names = IndexSet::from(["all"]);
     for (name, group) in groups.iter().filter(|(name, _)| *name != "_meta") {
@@ -73,7 +73,8 @@ fn names(groups: &Map<String, Value>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The hosts of a group and of those below it. A program's groups may be part of themselves.
+/// Returns the hosts of a group and of its child groups. Groups that contain themselves are no problem: the output of an inventory program may have
+/// them.
 fn members<'a>(groups: &'a Map<String, Value>, group: &'a str) -> IndexSet<&'a str> {
     let (mut hosts, mut seen, mut open) = (IndexSet::new(), IndexSet::new(), vec![group]);
     while let Some(name) = open.pop() {
@@ -95,7 +96,7 @@ fn fits_ssh(text: &str) -> bool {
 struct Vars<'a>(Option<&'a Map<String, Value>>);
 
 impl Vars<'_> {
-    /// The text of a variable; a later name of it counts more.
+    /// Returns the text of a variable and the variable's name. `keys` are alternative names; if several are set, the last one takes precedence.
     fn text(&self, keys: &[&'static str]) -> Result<Option<(&'static str, String)>, HostProblem> {
         let find = |key: &&'static str| Some((*key, self.0?.get(*key)?));
         let Some((key, value)) = keys.iter().rev().find_map(find) else {
@@ -111,20 +112,18 @@ impl Vars<'_> {
         }
     }
 
-    /// The same, as something that becomes a word of ssh's.
+    /// Like [`text`](Self::text), but only for a value that is safe as an argument of ssh.
     fn word(&self, keys: &[&'static str]) -> Result<Option<String>, HostProblem> {
         match self.text(keys)? {
-            Some((key, text)) if !fits_ssh(&text) => Err(HostProblem::Value(
-                key,
-                text,
-                "is nothing that ssh can take",
-            )),
+            Some((key, text)) if !fits_ssh(&text) => {
+                Err(HostProblem::Value(key, text, "is not usable by ssh"))
+            }
             text => Ok(text.map(|(_, text)| text)),
         }
     }
 }
 
-/// A host, from the variables that Ansible's ssh looks at.
+/// Returns a host, from the variables that Ansible's ssh connection uses.
 fn entry(name: &str, vars: &Vars<'_>) -> Result<HostEntry, HostProblem> {
     if !fits_ssh(name) {
         return Err(HostProblem::Name);
@@ -152,9 +151,9 @@ fn entry(name: &str, vars: &Vars<'_>) -> Result<HostEntry, HostProblem> {
         let reason = match connection.rsplit('.').next().unwrap_or(&connection) {
             "ssh" | "smart" | "paramiko" | "paramiko_ssh" | "libssh" => None,
             "local" => Some(
-                "is this machine, which is not reached by ssh; use a group without it, or a site of kind `local`",
+                "is this machine, not reached by ssh; use a group without it, or a site of kind `local`",
             ),
-            _ => Some("is not ssh, the only way that cvc reaches hosts"),
+            _ => Some("is not ssh, the only supported connection"),
         };
         if let Some(reason) = reason {
             return Err(HostProblem::Value(key, connection, reason));

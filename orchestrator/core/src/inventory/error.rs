@@ -3,10 +3,10 @@
 use super::ssh_args::SshArgsError;
 use std::path::PathBuf;
 
-/// How to read inventories on a machine without Ansible.
+/// Hint: how to read inventories on a machine without Ansible.
 pub(super) const INSTALL: &str = "install ansible-core (Debian, Ubuntu: apt-get install ansible-core; elsewhere: pipx install ansible-core), or write the hosts into the campaign file: hosts = [\"NAME\", ...]";
 
-/// An inventory cannot be used.
+/// Why an inventory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
     /// The file cannot be read.
@@ -17,7 +17,7 @@ pub enum InventoryError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A host cannot be reached as the inventory says.
+    /// A host's connection settings are unsupported.
     #[error("the inventory {}: {}{problem}", path.display(), named(host, problem))]
     Host {
         /// The inventory.
@@ -34,10 +34,10 @@ pub enum InventoryError {
         path: PathBuf,
         /// The group.
         group: String,
-        /// Those that it has.
+        /// Groups of the inventory.
         known: Vec<String>,
     },
-    /// It has no host in this group.
+    /// The group has no host.
     #[error("the inventory {} has no host in the group `{group}`", path.display())]
     Empty {
         /// The inventory.
@@ -51,24 +51,24 @@ pub enum InventoryError {
         /// The inventory.
         path: PathBuf,
     },
-    /// Ansible cannot parse a file. Its messages quote the file, which a campaign file from elsewhere may name whatever it is, so they are not shown.
+    /// Ansible cannot parse a file. Its messages are not shown, because they quote the file, and a campaign file from elsewhere can name any file.
     #[error("ansible-inventory cannot parse {} as INI, YAML or TOML", path.display())]
     Unparsed {
         /// The inventory.
         path: PathBuf,
     },
-    /// Ansible gives no usable answer.
+    /// Ansible does not print a usable answer.
     #[error("ansible-inventory cannot read {}: {message}", path.display())]
     Ansible {
         /// The inventory.
         path: PathBuf,
-        /// The end of its output.
+        /// The end of Ansible's output.
         message: String,
     },
 }
 
 impl InventoryError {
-    /// How to fix it.
+    /// Returns how to fix the problem.
     pub fn hint(&self) -> String {
         match self {
             Self::Read { .. } => {
@@ -85,7 +85,7 @@ impl InventoryError {
     }
 }
 
-/// The host in front of a problem, unless its name is the problem.
+/// Returns the name of the host as a prefix for a problem; empty if the name is the problem.
 fn named(host: &str, problem: &HostProblem) -> String {
     match problem {
         HostProblem::Name => String::new(),
@@ -93,22 +93,22 @@ fn named(host: &str, problem: &HostProblem) -> String {
     }
 }
 
-/// The reason why a host of an inventory cannot be used.
+/// Why a host of an inventory cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
-    /// Its name, which is not shown: any line of any file is such a name.
-    #[error("ssh cannot take the name of a host")]
+    /// The name of the host is invalid. The name is not shown, because any line of any file could be read as a name.
+    #[error("the name of a host is not usable by ssh")]
     Name,
-    /// A variable with a value for playbooks, or from a vault.
+    /// A variable has a list or table as its value, or a value from a vault.
     #[error("{0} is encrypted, or neither text nor a number")]
     Structured(&'static str),
-    /// A variable that Ansible would evaluate.
+    /// A variable has a template, which Ansible would evaluate.
     #[error("{0} `{1}` is a template, which only Ansible can evaluate")]
     Template(&'static str, String),
-    /// A variable with an unusable value.
+    /// A variable has an unusable value.
     #[error("{0} `{1}` {2}")]
     Value(&'static str, String, &'static str),
-    /// Arguments of ssh that cvc does not pass on.
+    /// A variable has arguments of ssh that cvc does not pass on.
     #[error("{0} `{1}`: {2}")]
     Arguments(&'static str, String, SshArgsError),
 }

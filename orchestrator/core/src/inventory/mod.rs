@@ -1,7 +1,7 @@
-//! Ansible inventories, as far as a site needs them: the hosts of a group and how to reach them.
+//! Ansible inventories, limited to the facts that a site needs: the hosts of a group, and how to reach them.
 //!
-//! `ansible-inventory --list` reads them, which is not called here: loading a campaign starts nothing. An inventory is inspected with the campaign
-//! file; a step of its own asks for the hosts.
+//! Inventories are read by `ansible-inventory --list`, which is not started here, because loading a campaign file starts no program. The inventory is
+//! inspected together with the campaign file; a separate step queries the hosts.
 
 mod answer;
 mod error;

@@ -1,4 +1,4 @@
-//! The inventory that a campaign file names, as far as it can be known without starting a program.
+//! The inventory that a campaign file names, and what can be found out about it without starting a program.
 
 use super::error::{INSTALL, InventoryError};
 use std::{
@@ -7,32 +7,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An inventory and the group whose hosts a site has.
+/// An inventory, and the group that has the site's hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
-    /// The file or directory.
+    /// Path of the inventory, a file or a directory.
     pub path: PathBuf,
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// What is there.
+    /// Kind of the inventory.
     pub kind: InventoryKind,
 }
 
-/// Kinds of inventories, by what Ansible starts to read them.
+/// Kinds of inventories, by the programs that Ansible starts to read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InventoryKind {
-    /// A text in INI, YAML or TOML: Ansible starts nothing for it.
+    /// A text file in INI, YAML or TOML, for which Ansible starts no program.
     Text,
-    /// A directory, which may have inventories of all kinds.
+    /// A directory, which may contain inventories of all kinds.
     Directory,
-    /// A program that prints the hosts.
+    /// A program that prints the hosts of the inventory.
     Program,
-    /// The settings of a plugin of Ansible, which may ask a cloud or start programs.
+    /// A file with the settings of an Ansible plugin; the plugin may query a cloud or start programs.
     Plugin,
 }
 
 impl InventoryKind {
-    /// Describes it, as in "the inventory x is a directory".
+    /// Returns a description, as in "the inventory x is a directory".
     pub fn describe(self) -> &'static str {
         match self {
             Self::Text => "is a text",
@@ -44,33 +44,33 @@ impl InventoryKind {
 }
 
 impl Inventory {
-    /// Says why a command that starts nothing does not know its hosts, as in "the inventory x is a program, …".
+    /// Explains why the hosts are unknown to commands that start no program.
     pub fn why_unknown(&self) -> String {
         match self.kind {
             InventoryKind::Text => "needs ansible-inventory, which is not installed".into(),
             kind => format!(
-                "{}, which only `cvc run`, `cvc doctor` and `cvc install` ask",
+                "{}, queried only by `cvc run`, `cvc doctor` and `cvc install`",
                 kind.describe()
             ),
         }
     }
 
-    /// Says what makes its hosts known to all commands.
+    /// Describes how to make the hosts known to all commands.
     pub fn hint(&self) -> String {
         match self.kind {
             InventoryKind::Text => INSTALL.into(),
             _ => format!(
-                "write its hosts to a file, and name that in the campaign file: ansible-inventory -i {} --list --yaml --output hosts.yml",
+                "write its hosts to a file, and use that in the campaign file: ansible-inventory -i {} --list --yaml --output hosts.yml",
                 self.path.display()
             ),
         }
     }
 }
 
-/// Inspects the inventory at a path without starting anything.
+/// Inspects the inventory at a path, without starting a program.
 ///
 /// # Errors
-/// When there is none, or it is no file of a reasonable size.
+/// There is no inventory, or it is not a file of a reasonable size.
 pub fn inspect(path: &Path, group: &str) -> Result<Inventory, InventoryError> {
     let unreadable = |source| InventoryError::Read {
         path: path.to_owned(),
@@ -81,7 +81,7 @@ pub fn inspect(path: &Path, group: &str) -> Result<Inventory, InventoryError> {
         InventoryKind::Directory
     } else {
         let text = crate::source::read_regular(path).map_err(unreadable)?;
-        // files on shared folders of other systems may all be executable; a program begins as one
+        // on shares of other systems all files may be executable, so the beginning of the file decides whether it is a program
         let begins_as_program = text.starts_with(b"#!") || text.starts_with(b"\x7fELF");
         let names_plugin = text
             .split(|byte| *byte == b'\n')

@@ -1,8 +1,8 @@
-//! The arguments for ssh that inventories give: `ansible_ssh_args`, `ansible_ssh_common_args`, `ansible_ssh_extra_args`.
+//! Parses arguments for ssh in inventories: `ansible_ssh_args`, `ansible_ssh_common_args`, `ansible_ssh_extra_args`.
 
 use crate::words::{self, WordsProblem};
 
-/// Options of ssh that are passed on: how to reach a host and how to log in.
+/// Options of ssh that are passed on; they concern reaching a host and logging in.
 const PASSED_ON: [&str; 29] = [
     "AddressFamily",
     "BindAddress",
@@ -35,7 +35,7 @@ const PASSED_ON: [&str; 29] = [
     "User",
 ];
 
-/// Options that cvc sets itself for every connection; a value here changes nothing. Host keys are checked as the site's `ssh.host_keys` says.
+/// Options that cvc itself sets for every connection; values in an inventory are ignored. Host keys follow the site's `ssh.host_keys`.
 const SET_BY_CVC: [&str; 24] = [
     "AddKeysToAgent",
     "BatchMode",
@@ -66,27 +66,27 @@ const SET_BY_CVC: [&str; 24] = [
 /// The reason why arguments of ssh are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SshArgsError {
-    /// They cannot be split into words.
+    /// The arguments cannot be split into words.
     #[error(transparent)]
     Words(#[from] WordsProblem),
-    /// A word that is not an option.
+    /// A word is not an option.
     #[error("`{0}` is not an option of ssh")]
     NoOption(String),
-    /// An option that cvc does not pass on.
+    /// cvc does not pass the option on.
     #[error("ssh's option `{0}` cannot be passed on")]
     Refused(String),
-    /// An option at the end without its value.
+    /// The last option has no value.
     #[error("ssh's option `{0}` has no value")]
     NoValue(String),
-    /// A setting without a usable value.
+    /// The value of an option is invalid.
     #[error("ssh's option `{0}` has no valid value")]
     InvalidValue(&'static str),
 }
 
-/// The options in a text of arguments, as `Key=Value`; those that cvc sets itself are left out.
+/// Parses the options in a text of arguments. Returns each as `Key=Value`, except those that cvc sets itself.
 ///
 /// # Errors
-/// What cannot be passed on, by name.
+/// An option cannot be passed on; the error names it.
 pub(super) fn read(text: &str) -> Result<Vec<String>, SshArgsError> {
     let mut options = Vec::new();
     let mut words = words::split(text)?.into_iter();
@@ -96,7 +96,7 @@ pub(super) fn read(text: &str) -> Result<Vec<String>, SshArgsError> {
         };
         let attached = &word[2..];
         let key = match letter {
-            // a group of letters without values, such as `-Cq`
+            // several letters without values in one word, such as `-Cq`
             '4' | '6' if attached.is_empty() => {
                 let family = if letter == '4' { "inet" } else { "inet6" };
                 options.push(format!("AddressFamily={family}"));
@@ -137,7 +137,8 @@ pub(super) fn read(text: &str) -> Result<Vec<String>, SshArgsError> {
     Ok(options)
 }
 
-/// The jump host of a `ProxyCommand` that is nothing but `ssh -W %h:%p HOST`: as `ProxyJump`, cvc's rules for host keys hold for it too.
+/// Returns the jump host of a `ProxyCommand` of the form `ssh -W %h:%p HOST`; `None` for any other form. The caller uses it as `ProxyJump`, because
+/// the connection to the jump host then follows cvc's rules for host keys, too.
 fn jump_host(command: &str) -> Option<String> {
     let words = words::split(command).ok()?;
     let mut words = words.iter().map(String::as_str);
@@ -159,10 +160,10 @@ fn jump_host(command: &str) -> Option<String> {
     Some(format!("{user}{host}{port}"))
 }
 
-/// An option as `Key=Value`, `None` if cvc sets it itself.
+/// Returns an option as `Key=Value`; `None` if cvc sets it itself.
 ///
 /// # Errors
-/// When it cannot be passed on.
+/// The option cannot be passed on.
 pub(crate) fn checked(option: &str) -> Result<Option<String>, SshArgsError> {
     let (key, value) = option
         .split_once(|c: char| c == '=' || c.is_ascii_whitespace())
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_passed_on_is_named() {
+    fn options_that_cannot_be_passed_on_are_named() {
         for (text, problem) in [
             ("-L 80:a:80", "`-L` cannot be passed on"),
             ("-F other", "`-F` cannot be passed on"),

@@ -1,4 +1,4 @@
-//! Turns a checked campaign into a plan.
+//! Builds the plan of a checked campaign.
 
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
 use crate::point::{Excluded, ExcludedBy, Moment, Point, TracerKind};
@@ -11,18 +11,21 @@ use crate::{
 use indexmap::IndexMap;
 use std::collections::HashSet;
 
-/// Expands the matrix and the extra points, and puts the runs in order. Nothing of the machine enters.
+/// Builds a plan: expands the matrix and the extra points, and orders the runs. The result does not depend on the machine.
 pub fn build(spec: &Spec) -> Plan {
     let mut digester = Digester::new(spec);
     let mut points = Vec::new();
     let mut excluded = Vec::new();
-    // Points of one matrix differ by construction; an extra point may repeat one.
+    // the points of one matrix are distinct by construction, but an extra point may repeat one of them
     let mut seen = HashSet::new();
     let may_repeat = spec.grids.len() > 1;
     for combination in spec.expand() {
         match combination {
             Combination::Excluded(one) => excluded.push(one),
-            Combination::Runs(point) => {
+            Combination::Runs {
+                point,
+                expected_failure,
+            } => {
                 let id = digester.point(&point);
                 if may_repeat && !seen.insert(id.clone()) {
                     let reason = "an earlier point is the same".to_owned();
@@ -36,6 +39,7 @@ pub fn build(spec: &Spec) -> Plan {
                         id,
                         point,
                         baseline: false,
+                        expected_failure,
                     });
                 }
             }
@@ -59,7 +63,8 @@ pub fn build(spec: &Spec) -> Plan {
     }
 }
 
-/// The smallest MPI program under DMTCP, once for each site, library and mapping of a point under it; none unless the campaign asks for it.
+/// Returns the baseline points, if the campaign requests them: the smallest MPI program, checkpointed once for each site, library and mapping with
+/// points under the same driven checkpointer.
 fn baselines(
     spec: &Spec,
     points: &[PlannedPoint],
@@ -79,7 +84,7 @@ fn baselines(
     } in points
         .iter()
         .map(|p| &p.point)
-        .filter(|p| p.checkpointer.restarts_images())
+        .filter(|p| p.checkpointer.is_driven())
     {
         found
             .entry((site.clone(), mpi.clone(), mapping.to_string()))
@@ -101,17 +106,18 @@ fn baselines(
                     id: digester.point(&point),
                     point,
                     baseline: true,
+                    expected_failure: None,
                 }
             });
     }
-    // one that is in the matrix serves as well
+    // a baseline that is also a point of the matrix is not added
     found
         .into_values()
         .filter(|baseline| points.iter().all(|p| p.id != baseline.id))
         .collect()
 }
 
-/// The points on both sides; a point is on one of them at most.
+/// Returns the training points and the held-out points, which are disjoint.
 fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
     let of = |role: Role| {
         points
@@ -128,7 +134,7 @@ fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
     }
 }
 
-/// The runs in the order of execution: block by block.
+/// Returns the runs in the order of execution: block by block.
 fn runs(
     points: &[PlannedPoint],
     settings: &RunSettings,
@@ -197,7 +203,7 @@ fn runs_of_block(
             all
         }
         Order::Random => {
-            // Slots are shuffled; then each point fills its own slots, warm-ups first.
+            // the slots are shuffled; then each point fills its slots, warm-ups first
             let mut slots = Vec::new();
             for (i, point) in points.iter().enumerate() {
                 for &repeat in repeats {
@@ -214,7 +220,7 @@ fn runs_of_block(
             let mut queues: Vec<_> = of_point
                 .into_iter()
                 .map(|mut own| {
-                    // Stable: warm-ups in the order of their numbers, the counted ones as shuffled.
+                    // the sort is stable: warm-ups by their numbers, then counted runs as shuffled
                     own.sort_by_key(|r| match r.repeat {
                         Repeat::Warmup(n) => n,
                         Repeat::Measured(_) => u32::MAX,
@@ -230,7 +236,7 @@ fn runs_of_block(
     }
 }
 
-/// The sort key that the seed gives an item.
+/// Returns the sort key of an item, which depends on the seed.
 fn key(seed: u64, parts: &[&str]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&seed.to_le_bytes());

@@ -1,23 +1,25 @@
-//! Identifiers: what a point's results depend on, written canonically and digested.
+//! Identifiers: digests of the canonical form of all facts that the results of a point depend on.
 //!
-//! A [`PointId`] is the digest of the canonical JSON (keys sorted, no spaces) of
+//! A [`PointId`] is the digest of canonical JSON (sorted keys, no spaces) with these keys:
 //!
-//! | key | content |
-//! |---|---|
-//! | `format` | [`super::SCHEMA`] |
-//! | `point` | every factor value, defaults filled in; of factors that are newer than identifiers, only values that are not neutral |
-//! | `app` | digest of the descriptor's content |
-//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
-//! checkpoints with it, of a cluster `ClusterPart` |
-//! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments; of a locale that is not the
-//! default; of `own_series`, for checkpoints that the program writes itself; of `deltas` without `keep`, for a series that is compared |
+//! - `format`: [`super::SCHEMA`]
+//! - `point`: every factor value, with defaults filled in; of factors that are newer than identifiers, only values that are not neutral
+//! - `app`: digest of the descriptor's content
+//! - `site`: digest of the part of the site that the point uses: kind, `app_dirs`, storage area, MPI library, DMTCP if it takes the checkpoints,
+//!   `ClusterPart` for a cluster, and anything that is set up before the launcher
+//! - `settings`: digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments; of a locale that is not the
+//!   default; of `own_series`, for the program's own checkpoints; of `restarts`, if more than one; of `deltas` without `keep`, for a compared series;
+//!   of `levels`, for checkpoints that nodes keep
 //!
-//! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
-//! retries, what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
+//! A [`RunId`] is the digest of `{point, repeat}`. Paths enter as written. Repeats, warm-ups, seed, order, time limits, retries, retention, reports,
+//! and everything else in the file are not included: changing these leaves finished runs valid.
 
 use crate::ids::canonical_json;
 use crate::{
-    campaign::{DEFAULT_LOCALE, DeltaSettings, MpiLibrary, SiteKind, Spec, StorageArea},
+    campaign::{
+        DEFAULT_LOCALE, DeltaSettings, LevelSettings, MpiLibrary, RunEnvironment, SiteKind, Spec,
+        StorageArea,
+    },
     factor_value::FactorValue,
     ids::{PointId, RunId},
     point::{DigestPart, Point, Repeat},
@@ -33,7 +35,7 @@ fn digest<T: Serialize>(value: &T) -> String {
         .to_string()
 }
 
-/// The part of a site that a point touches.
+/// The part of a site that a point uses.
 #[derive(Serialize)]
 struct SitePart<'a> {
     kind: SiteKind,
@@ -43,9 +45,12 @@ struct SitePart<'a> {
     dmtcp: Option<&'a crate::campaign::DmtcpSettings>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<ClusterPart<'a>>,
+    /// Environment set up before the launcher. An empty one is omitted, so that identifiers from before this setting stay the same.
+    #[serde(skip_serializing_if = "RunEnvironment::is_empty")]
+    environment: RunEnvironment,
 }
 
-/// The properties of a cluster that results depend on: not which of its equal nodes took part, nor how they are reached.
+/// The properties of a cluster on which results depend; excludes which of its equal nodes took part, and how they are reached.
 #[derive(Serialize)]
 struct ClusterPart<'a> {
     interface: Option<&'a str>,
@@ -60,6 +65,12 @@ struct ClusterPart<'a> {
     qos: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sbatch_args: Option<&'a [String]>,
+    /// GPUs and licences. They are omitted if not set, so that identifiers from before these settings stay the same. The choice of nodes is never
+    /// included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpus_per_node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    licenses: Option<&'a str>,
 }
 
 impl<'a> ClusterPart<'a> {
@@ -74,25 +85,32 @@ impl<'a> ClusterPart<'a> {
             exclusive: slurm.map(|s| s.exclusive),
             qos: slurm.and_then(|s| s.qos.as_deref()),
             sbatch_args: slurm.map(|s| s.sbatch_args.as_slice()),
+            gpus_per_node: slurm.and_then(|s| Some(s.gpus_per_node.as_ref()?.to_string())),
+            licenses: slurm.and_then(|s| s.licenses.as_deref()),
         }
     }
 }
 
-/// The values of a point.
+/// The factor values of a point.
 struct PointPart<'a>(&'a Point);
 
-/// The settings that a point is subject to.
+/// The settings that apply to a point.
 struct SettingsPart<'a> {
     point: &'a Point,
-    /// Unless it is the default: digests are older than this setting.
+    /// Locale. The default is omitted, so that identifiers from before this setting stay the same.
     locale: Option<&'a str>,
-    /// Whether the program's own checkpoints are measured while it runs; digests are older than this setting.
+    /// Whether the program's own checkpoints are measured while it runs. False is omitted, so that identifiers from before this setting stay the
+    /// same.
     own_series: bool,
-    /// How its series is stored, if it is; digests are older than this setting.
+    /// Number of restarts. A single one is omitted, so that identifiers from before this setting stay the same.
+    restarts: Option<u32>,
+    /// How the series is stored as deltas. It is omitted if there are none, so that identifiers from before this setting stay the same.
     deltas: Option<DeltasPart<'a>>,
+    /// How nodes keep checkpoints. It is omitted if they do not, so that identifiers from before this setting stay the same.
+    levels: Option<LevelSettings>,
 }
 
-/// What results depend on of `deltas`. The first of each list is what is made while the program runs: their order counts.
+/// The part of `deltas` that results depend on. The order of each list matters, because its first value is used while the program runs.
 #[derive(Serialize)]
 struct DeltasPart<'a> {
     methods: &'a [MethodName],
@@ -114,7 +132,7 @@ macro_rules! define_parts {
     ($(
         places { $(
             $(#[$place_doc:meta])+
-            $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also { $($also:tt)* })?;
+            $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also { $($also:tt)* })*;
         )* }
         settings { $(
             $(#[$doc:meta])+
@@ -127,7 +145,7 @@ macro_rules! define_parts {
             }
         )* }
     )*) => {
-        /// The keys of [`PointPart`], sorted, so that serde writes canonical JSON at once: this is done for every point.
+        /// Keys of [`PointPart`] in sorted order. They are sorted once, because serde writes the canonical JSON of every point in this order.
         static KEYS: LazyLock<Vec<&str>> = LazyLock::new(|| {
             let places = [$($(stringify!($place),)*)* "user"];
             let settings = [$($((stringify!($name), DigestPart::$part),)*)*];
@@ -169,14 +187,20 @@ macro_rules! define_parts {
                 if self.own_series {
                     map.serialize_entry("own_series", &true)?;
                 }
+                if let Some(restarts) = self.restarts {
+                    map.serialize_entry("restarts", &restarts)?;
+                }
                 if let Some(deltas) = &self.deltas {
                     map.serialize_entry("deltas", deltas)?;
+                }
+                if let Some(levels) = &self.levels {
+                    map.serialize_entry("levels", levels)?;
                 }
                 map.end()
             }
         }
 
-        /// Whether two points have the same [`SettingsPart`].
+        /// Returns whether two points have equal levels of all factors that enter [`SettingsPart`].
         fn have_same_settings(one: &Point, other: &Point) -> bool {
             $($((DigestPart::$part != DigestPart::Settings || one.$name == other.$name) &&)*)* true
         }
@@ -184,7 +208,7 @@ macro_rules! define_parts {
 }
 crate::factors!(define_parts);
 
-/// Fields in the order of their names, so that serde writes canonical JSON at once: this is done for every point.
+/// Everything that identifies a point. The fields are sorted by name, because serde writes the canonical JSON of every point in this order.
 #[derive(Serialize)]
 struct Inputs<'a> {
     app: &'a str,
@@ -200,20 +224,21 @@ struct RunPart<'a> {
     repeat: Repeat,
 }
 
-/// Computes identifiers; remembers the digests of what many points share.
+/// Computes identifiers, and caches the digests of parts that many points share.
 pub struct Digester<'a> {
     spec: &'a Spec,
-    /// Few entries, and neighbouring points share them: lists, latest last.
+    /// Digests of settings; the last one used is at the end. A list is enough, because there are few, and neighbouring points have the same settings.
     settings: Vec<(Point, SettingsKey, String)>,
     sites: Vec<(SiteKey, String)>,
     buffer: Vec<u8>,
 }
 
-/// Whether the program's own checkpoints are measured while it runs, and whether those of DMTCP are stored as deltas.
-type SettingsKey = (bool, bool);
+/// Whether the program's own checkpoints are measured while it runs; whether those of DMTCP are stored as deltas; whether nodes keep checkpoints; the
+/// number of restarts, if more than one.
+type SettingsKey = (bool, bool, bool, Option<u32>);
 
-/// Site, storage, MPI library, whether DMTCP is used.
-type SiteKey = (String, String, String, bool);
+/// Site, storage area, MPI library, application (only if the site has settings for it), whether DMTCP is used.
+type SiteKey = (String, String, String, Option<String>, bool);
 
 impl<'a> Digester<'a> {
     pub fn new(spec: &'a Spec) -> Self {
@@ -241,7 +266,7 @@ impl<'a> Digester<'a> {
             site: &self.sites[site].1,
         };
         self.buffer.clear();
-        // Writing to memory does not fail, nor do our own serializers.
+        // writing to memory cannot fail, and neither can these serializers
         let _ = serde_json::to_writer(&mut self.buffer, &inputs);
         PointId::of(&self.buffer)
     }
@@ -252,12 +277,12 @@ impl<'a> Digester<'a> {
         RunId::of(&self.buffer)
     }
 
-    /// Where the digest of the point's settings is.
+    /// Returns the index of the digest of the point's settings.
     fn settings(&mut self, point: &Point) -> usize {
-        let checkpoint = &self.spec.checkpoint;
-        let own_series = checkpoint.own_series && point.checkpointer.has_own_files();
-        let deltas = checkpoint.deltas_of(point);
-        let key = (own_series, deltas.is_some());
+        let (own_series, deltas) = self.spec.checkpoint.series_of(point);
+        let levels = self.spec.checkpoint.levels_of(point);
+        let restarts = Some(self.spec.checkpoint_plan(point).restarts()).filter(|count| *count > 1);
+        let key = (own_series, deltas.is_some(), levels.is_some(), restarts);
         if let Some(found) = self
             .settings
             .iter()
@@ -270,17 +295,29 @@ impl<'a> Digester<'a> {
             point,
             locale,
             own_series,
+            restarts,
             deltas: deltas.map(DeltasPart::of),
+            levels,
         });
         self.settings.push((point.clone(), key, digest));
         self.settings.len() - 1
     }
 
-    /// Where the digest of the point's part of its site is.
+    /// Returns the index of the digest of the part of the site that the point uses.
     fn site(&mut self, point: &Point) -> usize {
         let dmtcp = point.checkpointer.is_driven();
-        let same = |(site, storage, mpi, with): &SiteKey| {
-            *site == point.site && *storage == point.storage && *mpi == point.mpi && *with == dmtcp
+        let has_settings = self
+            .spec
+            .sites
+            .get(&point.site)
+            .is_some_and(|site| site.apps.contains_key(&point.app));
+        let own_app = has_settings.then_some(&point.app);
+        let same = |(site, storage, mpi, app, with): &SiteKey| {
+            *site == point.site
+                && *storage == point.storage
+                && *mpi == point.mpi
+                && app.as_ref() == own_app
+                && *with == dmtcp
         };
         if let Some(found) = self.sites.iter().position(|(key, _)| same(key)) {
             return found;
@@ -294,6 +331,7 @@ impl<'a> Digester<'a> {
                 mpi: site.mpi.get(&point.mpi),
                 dmtcp: dmtcp.then_some(&site.dmtcp),
                 cluster: site.cluster.as_ref().map(ClusterPart::of),
+                environment: site.run_environment(&point.mpi, Some(&point.app)),
             }),
         };
         self.sites.push((
@@ -301,6 +339,7 @@ impl<'a> Digester<'a> {
                 point.site.clone(),
                 point.storage.clone(),
                 point.mpi.clone(),
+                own_app.cloned(),
                 dmtcp,
             ),
             digest,

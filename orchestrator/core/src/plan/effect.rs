@@ -1,9 +1,12 @@
-//! What a campaign file says and no point heeds: whoever wrote it believes that it was done.
+//! Finds settings of a campaign file that no point uses, although their author probably expects an effect.
 
 use super::Plan;
-use crate::{campaign::Spec, point::CheckpointerKind};
+use crate::{
+    campaign::Spec,
+    point::{CheckpointerKind, PlannedPoint},
+};
 
-/// Returns a sentence for each key of the file that changes nothing.
+/// Returns a warning for each key of the file that has no effect.
 pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
     let uses =
         |is: fn(CheckpointerKind) -> bool| plan.points.iter().any(|p| is(p.point.checkpointer));
@@ -51,6 +54,12 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
             "add checkpointer = \"application\" to [matrix]",
         );
     }
+    let restarted = |p: &PlannedPoint| spec.checkpoint_plan(&p.point).is_restarted();
+    if given("checkpoint.restarts") && any && !plan.points.iter().any(restarted) {
+        all.push(
+            "`restarts` has no effect: no run is restarted; add restart_check = true".to_owned(),
+        );
+    }
     if let (Some(variant), false) = (&spec.variant, spec.unchanged.is_empty()) {
         let keys = spec
             .unchanged
@@ -64,7 +73,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
             "are"
         };
         all.push(format!(
-            "variant `{variant}`: {keys} {are} as in the file without it"
+            "variant `{variant}`: {keys} {are} the same as without it"
         ));
     }
     all

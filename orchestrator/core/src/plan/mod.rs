@@ -1,4 +1,4 @@
-//! A plan: every run of a campaign in order, every excluded point with its reason. The same file and seed give the same plan, byte for byte.
+//! A plan: every run of a campaign in order, and every excluded point with its reason. The same file and seed give the same plan, byte for byte.
 
 mod build;
 mod digest;
@@ -20,13 +20,13 @@ use crate::{
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// Version of the format of plans, and of what enters the identifiers.
+/// Version of the format of plans, and of the contents of identifiers.
 pub const SCHEMA: u32 = 1;
 
-/// What would run, in order.
+/// The runs of a campaign, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Version of this format.
+    /// Version of the format.
     pub schema: u32,
     /// Name of the campaign.
     pub campaign: String,
@@ -46,28 +46,28 @@ pub struct Plan {
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRun {
-    /// Digest of the point, its resolved inputs and the repeat.
+    /// Digest of the point, all inputs on which its results depend, and the repeat.
     pub id: RunId,
     /// The point.
     pub point: PointId,
     /// Warm-up or counted repeat.
     pub repeat: Repeat,
-    /// The block that it is part of; `None` if the runs are not divided.
+    /// The block that contains the run; `None` if the runs are not divided into blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<Block>,
 }
 
-/// The points of a plan that models are fitted on and judged on, and the bounds that they must keep.
+/// Training and held-out points of models, and the bounds for their errors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Split {
     /// Training points.
     pub train: Vec<PointId>,
-    /// Held-out points; none of them is a training point.
+    /// Held-out points, which are not training points.
     pub held_out: Vec<PointId>,
-    /// Largest mean error over the held-out points of a program and MPI library, percent.
+    /// Maximum mean error over the held-out points of a program and MPI library, percent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub max_error_pct: IndexMap<Quantity, f64>,
-    /// Least part of the held-out cells within their interval, percent.
+    /// Minimum share of held-out measurements within their prediction interval, percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_coverage_pct: Option<f64>,
 }

@@ -1,27 +1,27 @@
-//! The points that a session is limited to, by factors: `app=npb-bt processes=4,9`.
+//! Selects the points that a session is limited to, by factors: `app=npb-bt processes=4,9`.
 
 use super::Plan;
 use crate::{ids::PointId, point::Point, source::suggestion};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashSet;
 
-/// What is wrong with a selection, and a hint.
+/// The problem with a selection, and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectionError {
-    /// What.
+    /// The problem.
     pub message: String,
     /// How to correct it.
     pub hint: String,
 }
 
-/// Values that a point must have, by factor.
+/// The allowed values of each factor. A point must have one of them for every factor.
 type Conditions = IndexMap<String, IndexSet<String>>;
 
-/// Selects points of a plan. `texts` each are `FACTOR=VALUE[,VALUE...] ...`; a point is selected if it meets all conditions of one of them. A
-/// value is written as tables show it, with `-` for a blank: `moment=after-step-1`.
+/// Selects points of a plan. Each of `texts` has the form `FACTOR=VALUE[,VALUE...] ...`; a point is selected if it meets all conditions of at least
+/// one text. A value is written as tables show it, with `-` instead of a blank: `moment=after-step-1`.
 ///
 /// # Errors
-/// When a text has not this form, names a factor or value that no point has, or when no point meets all conditions.
+/// A text does not have this form, or names a factor or value that no point has; or no point meets all conditions of a text.
 pub fn select_points(plan: &Plan, texts: &[String]) -> Result<HashSet<PointId>, SelectionError> {
     let any: Vec<Conditions> = texts
         .iter()
@@ -90,7 +90,7 @@ fn conditions(plan: &Plan, text: &str) -> Result<Conditions, SelectionError> {
     }
 }
 
-/// The factors of the points of a plan.
+/// Returns the names of the factors of a plan's points.
 fn factors(plan: &Plan) -> IndexSet<&str> {
     let own = plan
         .points
@@ -99,7 +99,7 @@ fn factors(plan: &Plan) -> IndexSet<&str> {
     Point::FACTORS.iter().copied().chain(own).collect()
 }
 
-/// The value of a factor in one word.
+/// Returns the value of a factor as one word.
 fn value(point: &Point, factor: &str) -> Option<String> {
     point.factor(factor).map(|value| value.replace(' ', "-"))
 }

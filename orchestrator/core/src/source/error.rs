@@ -1,19 +1,19 @@
-//! Errors in a campaign file or a descriptor: what is wrong, where, and how to fix it.
+//! Errors in a campaign file or a descriptor: the problem, its position, and how to fix it.
 
 use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
 
-/// What is wrong with a part of what people write, for whoever knows the place.
+/// A problem with a part of a file, for callers that know its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Explained {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do; `None` if there is nothing to advise here.
+    /// How to fix the problem; `None` if there is no hint.
     pub hint: Option<String>,
 }
 
 impl Explained {
-    /// With a hint.
+    /// Creates a problem with a hint.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -22,26 +22,26 @@ impl Explained {
     }
 }
 
-/// One problem in a file. Texts are lower-case fragments; the hint is separate.
+/// One problem in a file. Messages are lower-case fragments; the hint is separate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceError {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// How to fix it.
     pub hint: Option<String>,
-    /// Where, in bytes of `source`; `None` if it concerns the whole file.
+    /// Position, in bytes of `source`; `None` if the problem concerns the whole file.
     pub span: Option<Range<usize>>,
     /// The file.
     pub path: PathBuf,
-    /// Its whole text; empty if it could not be read.
+    /// Text of the whole file; empty if it could not be read.
     pub text: Arc<str>,
 }
 
 impl SourceError {
-    /// Line and column (in characters) of the beginning, both from 1.
+    /// Returns line and column (in characters) of the beginning, both from 1.
     pub fn position(&self) -> Option<(usize, usize)> {
         let start = self.span.as_ref()?.start.min(self.text.len());
-        // A span from the parser is on a character boundary; one that is not must not panic.
+        // a span from the parser begins at a character boundary; another one must not cause a panic
         let start = (0..=start)
             .rev()
             .find(|at| self.text.is_char_boundary(*at))
@@ -63,7 +63,7 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// All problems of a file in its order, at least one.
+/// All problems of a file, in its order; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceErrors(pub Vec<SourceError>);
 

@@ -1,4 +1,4 @@
-//! A TOML file with its positions: decoding section by section, and errors that say how to fix them.
+//! A TOML file with positions: sections are decoded one by one, and errors say how to fix them.
 
 use crate::source::SourceError;
 use cvc_os::regular;
@@ -19,26 +19,26 @@ pub type Span = Range<usize>;
 
 /// A file that was read.
 #[derive(Clone, Debug)]
-pub struct Source {
-    /// Where it is.
+pub struct SourceText {
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its text.
+    /// Text of the file.
     pub text: Arc<str>,
 }
 
-/// Maximum size of a file that people write, bytes: a hundred times what anyone has written.
+/// Maximum size of a file that people write, bytes. The largest such file so far has a hundredth of this size.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads a file that people write. A pipe would be waited for and a device has no end, so that only regular files are read.
+/// Reads a file that people write. Refuses anything but regular files, because a pipe may block and a device may have no end.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, or has more than 16 MiB.
+/// The file cannot be read, is not a regular file, or has more than 16 MiB.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     regular::read_up_to(regular::open_named(path)?, MAX_BYTES)
 }
 
-impl Source {
-    /// Reads a file; one that cannot be read or is not text is an error without a position.
+impl SourceText {
+    /// Reads a text file. If it cannot be read or is not text, the error has no position.
     pub fn read(path: &Path) -> Result<Self, SourceError> {
         let fail = |message: String, hint: &str| SourceError {
             message,
@@ -50,11 +50,11 @@ impl Source {
         let bytes = read_regular(path).map_err(|e| {
             let hint = match e.kind() {
                 io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
-                    "give the path of a text file that people wrote"
+                    "give the path of a text file"
                 }
                 io::ErrorKind::IsADirectory => "give the path of a file in it",
-                io::ErrorKind::PermissionDenied => "give the path of a file that you may read",
-                _ => "give the path of a file that exists",
+                io::ErrorKind::PermissionDenied => "give the path of a readable file",
+                _ => "give the path of an existing file",
             };
             fail(format!("cannot read the file: {e}"), hint)
         })?;
@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// An error in this file.
+    /// Returns an error about this file, without or with a position in it.
     pub fn error(
         &self,
         span: Option<Span>,
@@ -86,7 +86,7 @@ impl Source {
         }
     }
 
-    /// The whole file as a table, or every error of syntax.
+    /// Parses the whole file as a table; returns every syntax error.
     pub fn parse(&self) -> Result<DeTable<'_>, Vec<SourceError>> {
         let (table, errors) = DeTable::parse_recoverable(&self.text);
         if errors.is_empty() {
@@ -100,7 +100,7 @@ impl Source {
 
     /// Rewords a syntax error of the parser.
     fn syntax_error(&self, e: &toml::de::Error) -> SourceError {
-        // A few errors of the parser (nesting without end) have no place.
+        // some errors of the parser (too deep nesting) have no position
         let span = e.span().or(Some(0..0));
         let message = e.message().trim().replace('\n', ", ");
         let written = span
@@ -130,7 +130,7 @@ impl Source {
         self.error(span, message, hint.to_owned())
     }
 
-    /// A section as a typed value.
+    /// Decodes a section as a typed value.
     pub fn decode<'t, T: Deserialize<'t>>(
         &self,
         value: &Spanned<DeValue<'t>>,
@@ -142,12 +142,12 @@ impl Source {
     }
 }
 
-/// One step from a table or list to what is in it.
+/// One step from a table or a list to a contained value.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// To the value of a key.
+    /// The value of a key.
     Key(&'a str),
-    /// To an element of a list, from 0.
+    /// An element of a list, from 0.
     Index(usize),
 }
 
@@ -163,7 +163,7 @@ impl From<usize> for Step<'_> {
     }
 }
 
-/// The position of a value, or of the deepest existing part of its path.
+/// Returns the position of a value. If the value does not exist, returns the position of the deepest table or list on its path that exists.
 pub fn span_of(table: &DeTable<'_>, way: &[Step<'_>]) -> Option<Span> {
     let Some(Step::Key(first)) = way.first() else {
         return None;
@@ -183,12 +183,12 @@ pub fn span_of(table: &DeTable<'_>, way: &[Step<'_>]) -> Option<Span> {
     Some(value.span())
 }
 
-/// The position of a key.
+/// Returns the position of a key; `None` if the table does not have it.
 pub fn key_span(table: &DeTable<'_>, key: &str) -> Option<Span> {
     table.get_key_value(key).map(|(k, _)| k.span())
 }
 
-/// The candidate that a misspelt name probably meant.
+/// Returns the candidate that a misspelt name probably means; `None` if none is close enough.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let comparable = |text: &str| {
         text.chars()
@@ -200,28 +200,47 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let length = name.chars().count();
     candidates
         .into_iter()
-        // swaps of neighbours count as one change
+        // swapping two neighbouring letters counts as one change
         .map(|c| (strsim::osa_distance(&name, &comparable(c)), c))
         .filter(|(d, c)| *d <= (length.max(c.len()) / 3).max(1))
         .min_by_key(|(d, _)| *d)
         .map(|(_, c)| c)
 }
 
-/// `did you mean X? WHAT: a, b, c`.
+/// Returns the hint `did you mean X? WHAT: a, b, c`.
 pub fn suggestion<'a>(name: &str, what: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let list = if known.is_empty() {
-        "none".to_owned()
-    } else {
-        known.join(", ")
-    };
+    let list = listed(name, &known);
     match closest(name, known.iter().copied()) {
         Some(close) => format!("did you mean `{close}`? {what}: {list}"),
         None => format!("{what}: {list}"),
     }
 }
 
-/// Rewords an error of the decoder.
+/// Returns the known names as a list. If there are too many, returns those with the same beginning as the wrong name, or the first ones.
+fn listed(name: &str, known: &[&str]) -> String {
+    const MAX_LISTED: usize = 60;
+    const EXAMPLES: usize = 10;
+    if known.is_empty() {
+        return "none".to_owned();
+    }
+    if known.len() <= MAX_LISTED {
+        return known.join(", ");
+    }
+    let family = name.split_once('.').map_or(name, |(family, _)| family);
+    let mut shown: Vec<&str> = known
+        .iter()
+        .copied()
+        .filter(|k| !family.is_empty() && k.starts_with(family))
+        .collect();
+    if shown.is_empty() {
+        shown = known.to_vec();
+    }
+    shown.truncate(EXAMPLES);
+    format!("{}, ... ({})", shown.join(", "), known.len())
+}
+
+/// Rewords an error of the TOML decoder; returns the message and a hint.
 pub fn plain_words(message: &str) -> (String, Option<String>) {
     let names = |text: &str| {
         text.split('`')
@@ -275,6 +294,13 @@ pub fn plain_words(message: &str) -> (String, Option<String>) {
                 .replace("sequence", "list")
                 .replace("map", "table")
                 .replace("floating point", "number");
+            if expected == "any value" && found.ends_with(" as i128") {
+                let number = names(&found).concat();
+                return (
+                    format!("`{number}` has too many digits"),
+                    Some("write a number with at most 18 digits".to_owned()),
+                );
+            }
             let expected = match expected {
                 "i64" | "i32" => "a whole number",
                 "u64" | "u32" => "a whole number that is not negative",
@@ -319,7 +345,30 @@ pub fn plain_words(message: &str) -> (String, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::closest;
+    use super::{closest, listed, plain_words};
+
+    #[test]
+    fn a_number_beyond_the_formats_is_named_as_such() {
+        let (message, _) =
+            plain_words("invalid type: integer `99999999999999999999` as i128, expected any value");
+        assert_eq!(message, "`99999999999999999999` has too many digits");
+    }
+
+    #[test]
+    fn of_hundreds_of_names_only_those_that_begin_alike_are_listed() {
+        let many: Vec<String> = (0..200).map(|n| format!("m{}.{n}xlarge", n % 4)).collect();
+        let names = || many.iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(
+            listed("m9.large", &names()),
+            "m0.0xlarge, m1.1xlarge, m2.2xlarge, m3.3xlarge, m0.4xlarge, m1.5xlarge, m2.6xlarge, m3.7xlarge, m0.8xlarge, m1.9xlarge, ... (200)"
+        );
+        let alike = listed("m2.huge", &names());
+        assert!(
+            alike.starts_with("m2.2xlarge, m2.6xlarge, ") && alike.ends_with("... (200)"),
+            "{alike}"
+        );
+        assert_eq!(listed("x", &["a", "b"]), "a, b");
+    }
 
     #[test]
     fn a_misspelt_name_finds_the_close_one_and_a_strange_one_nothing() {

@@ -1,13 +1,13 @@
-//! Nothing that somebody may miss is overwritten: it is put aside.
+//! Renames files that may still be needed, instead of overwriting them.
 
 use super::error::StoreError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::disk;
 
-/// Gives a directory that must not stay under its name another one beside it, and returns that; `None` if there is none.
+/// Renames a directory within its parent, and returns the new path; `None` if the directory does not exist.
 ///
 /// # Errors
-/// When it cannot be renamed.
+/// The directory cannot be renamed.
 pub fn put_aside(path: &Utf8Path) -> Result<Option<Utf8PathBuf>, StoreError> {
     if !path.exists() {
         return Ok(None);
@@ -18,7 +18,7 @@ pub fn put_aside(path: &Utf8Path) -> Result<Option<Utf8PathBuf>, StoreError> {
     Ok(Some(kept))
 }
 
-/// A name beside a path that nothing has.
+/// Returns `path` with a suffix `.damaged-N`, where N is the first number that is not in use.
 pub fn free_name(path: &Utf8Path) -> Utf8PathBuf {
     let name = |n: u32| Utf8PathBuf::from(format!("{path}.damaged-{n}"));
     (1..)

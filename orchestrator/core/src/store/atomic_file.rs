@@ -9,25 +9,26 @@ use cvc_os::{
 };
 use std::io::{self, BufWriter, Write};
 
-/// Writes a file so that after a crash or a loss of power it has the old content or the new one.
+/// Writes a file atomically: after a crash or a power loss it has either the old or the new content.
 pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
     atomic_file::write(path.as_std_path(), bytes, Durability::Synced)
         .map_err(StoreError::io("write", path))
 }
 
-/// Writes what an option of the command line names, with [`output_file`]: whole where it is a regular file, and into what is there otherwise.
+/// Writes the output file that an option of cvc names, as [`output_file`] does. A regular file is written atomically; for anything else, such as a
+/// pipe, the content is written into the existing object.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write_output(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
     output_file::write(path.as_std_path(), bytes, Durability::Synced)
         .map_err(StoreError::io("write", path))
 }
 
-/// The same with a content that is too long to be held in memory: `write` writes it piece by piece.
+/// Like [`write_output`], for content that is too long to be held in memory: `write` writes it in parts.
 ///
 /// # Errors
-/// When it cannot be written, and those of `write`; a regular file is then untouched.
+/// The file cannot be written, or `write` returns an error; a regular file is then unchanged.
 pub fn write_output_by<E: From<StoreError>>(
     path: &Utf8Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
@@ -37,17 +38,17 @@ pub fn write_output_by<E: From<StoreError>>(
         let mut out = BufWriter::new(file);
         if let Err(error) = write(&mut out) {
             failure = Some(error);
-            return Err(io::Error::other("its content cannot be made"));
+            return Err(io::Error::other("its content cannot be created"));
         }
         out.flush()
     });
     written.map_err(|error| failure.unwrap_or_else(|| StoreError::io("write", path)(error).into()))
 }
 
-/// Removes a file, or a directory with all below it. A path that does not exist is not an error.
+/// Removes a file, or a directory with its contents. A path that does not exist is not an error.
 ///
 /// # Errors
-/// When something is there and cannot be removed.
+/// The path exists and cannot be removed.
 pub fn remove_all(path: &Utf8Path) -> Result<(), StoreError> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
@@ -60,7 +61,7 @@ pub fn remove_all(path: &Utf8Path) -> Result<(), StoreError> {
     removed.map_err(StoreError::io("remove", path))
 }
 
-/// Copies a file, or a directory with all below it. What is neither (sockets, pipes) is left out.
+/// Copies a file, or a directory with its contents. Sockets and pipes are skipped.
 pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
     let fail = |e| StoreError::io("copy to", to)(e);
     let kind = std::fs::symlink_metadata(from)
@@ -70,7 +71,7 @@ pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
         std::fs::create_dir_all(to).map_err(fail)?;
         for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
             match copy_tree(entry.path(), &to.join(entry.file_name())) {
-                // session files come and go while their owners run
+                // the owners of session files remove them at any time
                 Err(StoreError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::NotFound => {}
                 other => other?,
@@ -87,7 +88,7 @@ pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
 /// Reads a text file of a campaign.
 ///
 /// # Errors
-/// When it is not a regular file, or cannot be read.
+/// The path is not a regular file, or cannot be read.
 pub fn read_text(path: &Utf8Path) -> Result<String, StoreError> {
     regular::read_text(path.as_std_path()).map_err(StoreError::io("read", path))
 }

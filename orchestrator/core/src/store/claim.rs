@@ -1,5 +1,5 @@
-//! Which directory of this machine is a campaign's, so that a copy is not run beside its original: both would take each other's runs, jobs and
-//! instances for their own. A directory that was moved or renamed, or is reached by another path, is the same.
+//! Records which directory of this machine belongs to a campaign, so that a copy is not run together with its original: both would treat the same
+//! runs, jobs and instances as their own. A directory that was moved or renamed, or is reached by another path, counts as the same.
 
 use super::{atomic_file::write_whole, error::StoreError};
 use crate::{ids::below, paths};
@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::{fs, os::unix::fs::MetadataExt};
 
-/// The directory that had a lineage last.
+/// The directory in which a lineage was last seen on this machine.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Claim {
     root: Utf8PathBuf,
@@ -16,7 +16,7 @@ struct Claim {
 }
 
 impl Claim {
-    /// The claim of a directory; `None` if it is not there.
+    /// Returns the claim of a lineage for a directory; `None` if the directory does not exist.
     fn of(root: &Utf8Path) -> Option<Self> {
         let metadata = fs::metadata(root).ok()?;
         Some(Self {
@@ -31,16 +31,16 @@ impl Claim {
     }
 }
 
-/// Directory of claims: `lineages` in `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
+/// Returns the directory of claims: `lineages` in `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
 fn claims(state: &Utf8Path) -> Utf8PathBuf {
     state.join("lineages")
 }
 
-/// Claims a lineage for a directory, below `state`, where cvc keeps what it remembers of this machine. Returns a note if the claim cannot be
-/// kept, which only the next copy would notice.
+/// Claims a lineage for the directory `root`. The claim is stored below `state`, cvc's directory for the state of this machine. Returns a note if the
+/// claim cannot be stored: a copy of `root` would then not be noticed.
 ///
 /// # Errors
-/// When another directory of this machine has it: then this one is a copy.
+/// Another directory of this machine has the lineage, so that `root` is a copy of it.
 pub fn claim(
     state: &Utf8Path,
     lineage: &str,
@@ -50,7 +50,7 @@ pub fn claim(
     claim_in(&claims(state), lineage, root, lineage_of)
 }
 
-/// The lineage that this directory had last, if this machine remembers it.
+/// Returns the lineage that was last seen in a directory; `None` if this machine has recorded none.
 pub fn claimed_lineage(root: &Utf8Path) -> Option<String> {
     let root = root.canonicalize_utf8().ok()?;
     claims(&paths::state())
@@ -97,7 +97,7 @@ fn claim_in(
         .and_then(|()| write_whole(&file, &text));
     Ok(kept
         .err()
-        .map(|error| format!("a copy of this campaign would not be noticed: {error}")))
+        .map(|error| format!("a copy of this campaign would go undetected: {error}")))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_moved_is_the_same_and_a_copy_is_refused_while_the_original_is_there() {
+    fn a_moved_campaign_is_the_same_and_a_copy_is_refused_while_the_original_exists() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
         let (claims, one, two) = (dir.join("claims"), dir.join("one"), dir.join("two"));
@@ -129,7 +129,7 @@ mod tests {
         // the same directory by another path
         std::os::unix::fs::symlink(&two, dir.join("link")).expect("links");
         assert_eq!(claim(&dir.join("link")).expect("the same"), None);
-        // another campaign has the place of the original now
+        // now another campaign is in the original's place
         fs::write(two.join("lineage"), "other").expect("writes");
         assert_eq!(claim(&one).expect("the original is gone"), None);
     }

@@ -1,16 +1,16 @@
-//! Errors of a campaign's files.
+//! Errors of reading and writing a campaign's files.
 
 use std::{io, path::Path, path::PathBuf};
 
-/// A file of a campaign that cannot be read or written. Exit code 7.
+/// Why a file of a campaign cannot be read or written. Exit code 7.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refused.
+    /// The operating system reports an error.
     #[error("cannot {verb} {}: {source}", path.display())]
     Io {
-        /// What was tried: "read", "write", ...
+        /// The action, as a verb: "read", "write", ...
         verb: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -18,48 +18,48 @@ pub enum StoreError {
     /// A file is damaged.
     #[error("{} is damaged{}: {detail}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line of it, from 1.
+        /// Number of the damaged line, from 1.
         line: Option<usize>,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
     /// A file was written by a newer cvc.
-    #[error("{} has format {found}, and this cvc knows formats up to {known}: use a newer cvc", path.display())]
+    #[error("{} has format {found}, but this cvc reads only formats up to {known}: use a newer cvc", path.display())]
     Newer {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format number of the file.
         found: u32,
-        /// The newest that is known here.
+        /// The newest format number that this cvc can read.
         known: u32,
     },
-    /// The directory of a campaign is a copy of another that is still there.
-    #[error("{} is a copy of {}: both would take each other's runs and machines for their own", path.display(), original.display())]
+    /// The campaign's directory is a copy of another directory that still exists.
+    #[error("{} is a copy of {}: each would treat the other's runs and machines as its own", path.display(), original.display())]
     Copied {
         /// The copy.
         path: PathBuf,
         /// The original.
         original: PathBuf,
     },
-    /// A file that this process was writing is somebody else's by now.
+    /// Another process now owns a file that this process was writing.
     #[error("{} is no longer this cvc's: {what}; another cvc works on it, or it was moved", path.display())]
     Fenced {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// How that is known.
+        /// The sign by which this was detected.
         what: String,
     },
-    /// A journal has less than it had.
-    #[error("{} went back: {what}", path.display())]
+    /// A journal has fewer entries than it had before, or its last synced entry has changed.
+    #[error("{} was reset to an earlier state: {what}", path.display())]
     WentBack {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// Description of the difference.
         what: String,
     },
-    /// The file system has no locks, so that nothing would keep two controllers apart.
+    /// The file system has no locks, so that two controllers could run at once.
     #[error("cannot lock {}: its file system has no locks ({source})", path.display())]
     NoLocks {
         /// The lock file.
@@ -72,21 +72,21 @@ pub enum StoreError {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Its holder, if known.
+        /// Description of the holder, if known.
         holder: String,
-        /// How many signs of life it has given, if it is on another machine and only these tell whether it still lives.
+        /// Number of signs of life of the holder, if it is on another machine and only these signs show whether it still exists.
         beat: Option<u64>,
     },
 }
 
 impl StoreError {
-    /// For `map_err`: an input or output error with its path.
+    /// Returns a function for `map_err` that adds verb and path to an I/O error.
     pub fn io(verb: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_owned();
         move |source| Self::Io { verb, path, source }
     }
 
-    /// Whether the disk is full, or the user's part of it.
+    /// Returns whether a disk is full, or a quota is used up.
     pub fn is_full_disk(&self) -> bool {
         let Self::Io { source, .. } = self else {
             return false;
@@ -97,7 +97,7 @@ impl StoreError {
         )
     }
 
-    /// The file that it is about.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
@@ -111,7 +111,7 @@ impl StoreError {
         }
     }
 
-    /// Whether a file or its directory may only be read.
+    /// Returns whether the file or its directory is read-only.
     pub fn is_read_only(&self) -> bool {
         let Self::Io { source, .. } = self else {
             return false;
@@ -122,7 +122,7 @@ impl StoreError {
         )
     }
 
-    /// Damaged content; line 0 stands for the file as a whole.
+    /// Creates an error about damaged content; line 0 stands for the whole file.
     pub fn damaged(path: impl AsRef<Path>, line: usize, detail: impl Into<String>) -> Self {
         Self::Damaged {
             path: path.as_ref().to_owned(),
@@ -131,7 +131,7 @@ impl StoreError {
         }
     }
 
-    /// A newer format.
+    /// Creates an error about a file with a newer format.
     pub fn newer(path: impl AsRef<Path>, found: u32, known: u32) -> Self {
         Self::Newer {
             path: path.as_ref().to_owned(),

@@ -4,79 +4,79 @@ use crate::ids::{RunId, below};
 use crate::outcome::Cause;
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// `campaigns/<name>/`.
+/// The directory of a campaign, `campaigns/<name>/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CampaignDir {
     root: Utf8PathBuf,
 }
 
 impl CampaignDir {
-    /// The directory of this campaign below `campaigns`.
+    /// Returns the directory of the campaign with this name below `campaigns`.
     pub fn new(campaigns: &Utf8Path, name: &str) -> Self {
         Self {
             root: below(campaigns, name),
         }
     }
 
-    /// An existing directory of a campaign.
+    /// Returns the campaign directory at this path.
     pub fn at(root: &Utf8Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory itself.
     pub fn root(&self) -> &Utf8Path {
         &self.root
     }
 
-    /// The copy of the campaign file that the runs were made from.
+    /// Returns the path of the stored campaign file, from which the runs were made.
     pub fn campaign_file(&self) -> Utf8PathBuf {
         self.root.join("campaign.toml")
     }
 
-    /// The hosts of sites with an inventory, as they were when it last ran.
+    /// Returns the path of the list of hosts, for sites with an inventory, as of the last session.
     pub fn hosts(&self) -> Utf8PathBuf {
         self.root.join("hosts.json")
     }
 
-    /// The plan.
+    /// Returns the path of the plan.
     pub fn plan(&self) -> Utf8PathBuf {
         self.root.join("plan.json")
     }
 
-    /// The journal.
+    /// Returns the path of the journal.
     pub fn journal(&self) -> Utf8PathBuf {
         self.root.join("journal.jsonl")
     }
 
-    /// The lock.
+    /// Returns the path of the lock file.
     pub fn lock(&self) -> Utf8PathBuf {
         self.root.join("lock")
     }
 
-    /// All run directories.
+    /// Returns the directory that contains all run directories.
     pub fn runs(&self) -> Utf8PathBuf {
         self.root.join("runs")
     }
 
-    /// Where runs work that have no storage area of their own.
+    /// Returns the working directory of a run whose point has no storage area of its own.
     pub fn work(&self, run: &RunId) -> Utf8PathBuf {
         below(&self.root.join("work"), run.as_str())
     }
 
-    /// A run that succeeded.
+    /// Returns the directory of a run that succeeded.
     pub fn run(&self, run: &RunId) -> Utf8PathBuf {
         below(&self.runs(), run.as_str())
     }
 
-    /// A run that is under way; renamed when its outcome is decided.
+    /// Returns the directory of an active run, which is renamed when its outcome is known.
     pub fn partial(&self, run: &RunId) -> Utf8PathBuf {
         below(&self.runs(), &format!("{run}.partial"))
     }
 
-    /// The file with what the program of a failed attempt said last: its standard error, or its standard output if that is empty; of the restart
-    /// where that failed. `None` without any.
+    /// Returns the file with the last output of a failed attempt's program: its standard error, or its standard output if that is empty. If the
+    /// restart failed, returns the output of the restarted program. `None` if there is no output.
     pub fn output_of(&self, run: &RunId, attempt: u32, cause: Cause) -> Option<Utf8PathBuf> {
         let of_restart = ["restart.stderr", "restart.stdout"];
         let names = of_restart
@@ -90,7 +90,7 @@ impl CampaignDir {
         })
     }
 
-    /// An attempt that failed, with its logs.
+    /// Returns the directory of a failed attempt, with its logs.
     pub fn failed(&self, run: &RunId, attempt: u32) -> Utf8PathBuf {
         below(&self.runs(), &format!("{run}.failed-{attempt}"))
     }

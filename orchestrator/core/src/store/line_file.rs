@@ -1,33 +1,34 @@
-//! Files that only grow, by whole lines of JSON with a checksum. What was written stays readable whatever fails: a line that could not be
-//! written is cut off again, or nothing is written behind it.
+//! Files that only grow, by whole lines of JSON with a checksum. Written lines stay readable after any failure: a partly written line is removed, or
+//! nothing is written after it.
 //!
-//! The checksum is the last field of a line, `"sum"`: the first 16 hexadecimal digits of the BLAKE3 digest of the line before it. It tells a
-//! line that was torn while it was written (which can only be the end of the file) from one that was damaged later.
+//! The checksum is the last field of a line, `"sum"`: the first 16 hexadecimal digits of the BLAKE3 digest of the line without this field. It
+//! distinguishes a torn line, one that was written only in part and can only be at the end of the file, from a line that was damaged later.
 
 use super::error::StoreError;
 use crate::ids::{DIGITS, short_digest};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::{disk, regular};
 use std::{
+    fmt::Display,
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read},
     ops::Range,
     os::unix::fs::MetadataExt,
 };
 
-/// Largest end without a line feed that counts as one line which was torn while it was written. Lines are much shorter, but a set of nodes may
-/// have a hundred thousand names.
+/// Maximum length of an incomplete last line, bytes; anything longer counts as damage. Lines are usually much shorter, but a set of nodes may have a
+/// hundred thousand names.
 const MAX_TORN_BYTES: u64 = 4 << 20;
 
-/// What stands between a line's content and its checksum.
+/// Separator between a line's content and its checksum.
 const SUM: &[u8] = br#","sum":""#;
-/// What stands behind it.
+/// Terminator of a line.
 const END: &[u8] = br#""}"#;
 
-/// A line with its checksum and its line feed, from a JSON object.
+/// Returns a JSON object as a line, with its checksum and a line feed.
 ///
 /// # Errors
-/// When the JSON is no object with at least one field, or too long.
+/// The JSON is not an object with at least one field, or is too long.
 pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
     if json.len() < 3 || json.pop() != Some(b'}') {
         return Err(io::Error::new(
@@ -35,11 +36,11 @@ pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
             "a line must be a JSON object with a field",
         ));
     }
-    // nobody would read it
+    // readers would refuse the line
     if json.len() as u64 + 64 > MAX_LINE_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "a line may not be that long",
+            "the line is too long",
         ));
     }
     let sum = short_digest(&json);
@@ -50,18 +51,18 @@ pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(json)
 }
 
-/// What a line's checksum says.
+/// Result of verifying a line's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// The line is as it was written.
+    /// The line is unchanged.
     Right,
-    /// It is not.
+    /// The line does not match its checksum.
     Wrong,
-    /// It has none, as in files of earlier versions.
+    /// The line has no checksum, as in files of earlier versions.
     Missing,
 }
 
-/// Checks the checksum of a line without its line feed.
+/// Verifies the checksum of a line without its line feed.
 pub fn check_sum(line: &[u8]) -> Sum {
     let Some(at) = line.len().checked_sub(SUM.len() + DIGITS + END.len()) else {
         return Sum::Missing;
@@ -77,7 +78,7 @@ pub fn check_sum(line: &[u8]) -> Sum {
     }
 }
 
-/// The checksum that a line has, without checking it; `None` if it has none.
+/// Returns the checksum of a line without verifying it; `None` if the line has none.
 pub fn sum_of(line: &[u8]) -> Option<&str> {
     let content = line.trim_ascii_end().strip_suffix(END)?;
     let (rest, sum) = content.split_at_checked(content.len().checked_sub(DIGITS)?)?;
@@ -88,37 +89,37 @@ pub fn sum_of(line: &[u8]) -> Option<&str> {
 /// A line that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub number: usize,
-    /// Its bytes in the file, line feed included.
+    /// Position of the line in the file, bytes, including the line feed.
     pub bytes: Range<u64>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 
-/// What a file has beside its good lines.
+/// Result of reading a file: everything except the content of the good lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Good lines.
+    /// Number of good lines.
     pub good: usize,
     /// Lines that were damaged after they had been written.
     pub damaged: Vec<BadLine>,
-    /// Lines at the end that are none: an append that was torn, or some that were not synced.
+    /// Incomplete lines at the end, from an interrupted append, or from lines that were not synced.
     pub torn: Vec<BadLine>,
-    /// Bytes up to the end of the last line that is whole.
+    /// Bytes up to the end of the last complete line.
     pub whole_bytes: u64,
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     pub bytes: u64,
 }
 
 impl Scan {
-    /// Bytes at the end that are no whole line: an append that was torn.
+    /// Returns the number of bytes after the last complete line, which an interrupted append left.
     pub fn torn_bytes(&self) -> u64 {
         self.bytes - self.whole_bytes
     }
 
-    /// Of a file whose lines are synced one by one or by twos, at most the last two can be torn: more at the end are damaged, and so is an end
-    /// that is longer than a line can be.
+    /// Corrects the result for a file that is synced after every second line at the latest. At most the last two lines of such a file can be torn. If
+    /// there are more incomplete lines at the end, or a longer end than any line, all of them count as damaged.
     pub fn with_synced_lines(mut self) -> Self {
         let unended = self.bytes
             - self
@@ -127,9 +128,8 @@ impl Scan {
                 .map_or(self.whole_bytes, |last| last.bytes.end);
         if unended > MAX_TORN_BYTES {
             let number = self.good + self.damaged.len() + self.torn.len() + 1;
-            let problem = format!(
-                "{unended} bytes at the end are no line, and too many for one that was torn"
-            );
+            let problem =
+                format!("the last {unended} bytes are not a line, and too many for a torn one");
             self.torn.push(BadLine {
                 number,
                 bytes: self.bytes - unended..self.bytes,
@@ -146,10 +146,10 @@ impl Scan {
         self
     }
 
-    /// The first damaged line as an error.
+    /// Checks that no line is damaged.
     ///
     /// # Errors
-    /// When there is one.
+    /// A line is damaged; the error describes the first one.
     pub fn undamaged(&self, path: &Utf8Path) -> Result<(), StoreError> {
         match self.damaged.as_slice() {
             [] => Ok(()),
@@ -166,7 +166,7 @@ impl Scan {
 /// Maximum length of a line, bytes.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
-/// Reads the next line with its line feed, and returns its length; of one that is too long, only the length is right.
+/// Reads the next line with its line feed, and returns its length in bytes. If the line is too long, `line` does not contain all of it.
 fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
     line.clear();
     let mut length = Read::take(&mut *reader, MAX_LINE_BYTES + 1).read_until(b'\n', line)? as u64;
@@ -176,13 +176,13 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
     Ok(length)
 }
 
-/// Reads lines one after the other. `take` gets the number of each whole line, its JSON, and says what is wrong with it, if anything is.
+/// Reads all lines in order. `take` is called with the number and the JSON of each complete line; a line that it rejects counts as damaged.
 ///
 /// # Errors
-/// When reading fails.
-pub fn scan(
+/// The file cannot be read.
+pub fn scan<E: Display>(
     file: impl io::Read,
-    mut take: impl FnMut(usize, &[u8]) -> Result<(), String>,
+    mut take: impl FnMut(usize, &[u8]) -> Result<(), E>,
 ) -> io::Result<Scan> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut scan, mut line, mut number, mut summed) = (Scan::default(), Vec::new(), 0, false);
@@ -195,10 +195,9 @@ pub fn scan(
         scan.bytes = bytes.end;
         number += 1;
         if length > MAX_LINE_BYTES {
-            // no append was that long: what stands there is no torn one
-            let problem = format!(
-                "the line has {length} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}"
-            );
+            // no line is ever written that long, so the line is not torn but damaged
+            let problem =
+                format!("the line has {length} bytes; lines of cvc have at most {MAX_LINE_BYTES}");
             scan.damaged.append(&mut scan.torn);
             scan.whole_bytes = bytes.end;
             scan.damaged.push(BadLine {
@@ -215,14 +214,14 @@ pub fn scan(
         let problem = match sum {
             Sum::Right => None,
             Sum::Missing if !summed => None,
-            Sum::Missing => Some("the line has no checksum, as the lines before it have"),
-            Sum::Wrong => Some("the line does not agree with its checksum"),
+            Sum::Missing => Some("the line has no checksum, unlike the lines before it"),
+            Sum::Wrong => Some("the line does not match its checksum"),
         };
         let is_json =
             sum == Sum::Right || serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok();
         if !is_json {
             let problem = problem.unwrap_or("the line is not JSON").to_owned();
-            // damaged if a whole one follows
+            // counts as damaged if a complete line follows
             scan.torn.push(BadLine {
                 number,
                 bytes,
@@ -230,13 +229,17 @@ pub fn scan(
             });
             continue;
         }
-        // no torn write leaves JSON: what is wrong with it is damage, and so is what stands before it
+        // a torn line is never valid JSON: a checksum error in valid JSON is damage, and so are incomplete lines before it
         scan.damaged.append(&mut scan.torn);
         scan.whole_bytes = bytes.end;
         summed |= sum == Sum::Right;
-        match problem.map_or_else(|| take(number, json), |problem| Err(problem.to_owned())) {
-            Ok(()) => scan.good += 1,
-            Err(problem) => scan.damaged.push(BadLine {
+        let problem = match problem {
+            Some(problem) => Some(problem.to_owned()),
+            None => take(number, json).err().map(|error| error.to_string()),
+        };
+        match problem {
+            None => scan.good += 1,
+            Some(problem) => scan.damaged.push(BadLine {
                 number,
                 bytes,
                 problem,
@@ -245,31 +248,31 @@ pub fn scan(
     }
 }
 
-/// A file to which lines are appended. One writer at a time: the caller holds a lock.
+/// A file to which lines are appended. It has a single writer, which holds a lock.
 #[derive(Debug)]
 pub struct LineFile {
     path: Utf8PathBuf,
-    /// Name of its failpoints.
+    /// Name of the file's failpoints, the places where tests make writing fail.
     point: String,
     file: File,
-    /// Bytes of whole lines.
+    /// Total length of the complete lines, bytes.
     length: u64,
-    /// What somebody else did with the file: from then on it is theirs.
+    /// How another process changed the file. After that the file belongs to the other process.
     fenced: Option<String>,
-    /// Why nothing more is written.
+    /// The error after which nothing more is written to the file.
     refused: Option<(io::ErrorKind, String)>,
 }
 
 impl LineFile {
-    /// Opens or creates a file and hands over its whole lines, as [`scan`] does; `is_synced` says that no more than two of its lines
-    /// are ever written without a sync. A torn end is cut off, unless lines before it are damaged: then the file stays as it is, and nothing can be appended.
+    /// Opens or creates a file, and passes its complete lines to `take`, as [`scan`] does. `is_synced` means that at most two lines are ever written
+    /// between two syncs. Removes a torn end. If lines before the end are damaged, the file stays unchanged, and nothing can be appended.
     ///
     /// # Errors
-    /// When the file cannot be opened, read or cut.
-    pub fn open(
+    /// The file cannot be opened, read or truncated.
+    pub fn open<E: Display>(
         path: &Utf8Path,
         is_synced: bool,
-        take: impl FnMut(usize, &[u8]) -> Result<(), String>,
+        take: impl FnMut(usize, &[u8]) -> Result<(), E>,
     ) -> Result<(Self, Scan), StoreError> {
         let fail = |action| StoreError::io(action, path);
         let mut options = OpenOptions::new();
@@ -300,22 +303,22 @@ impl LineFile {
         Ok((lines, scan))
     }
 
-    /// Appends a line with its checksum, and returns it; `json` is an object. If it is synced, the line survives a loss of power when this returns. After a
-    /// failure the file has the lines that it had; if that is not sure, nothing more is written to it.
+    /// Appends a JSON object as a line with a checksum, and returns the line. If `synced`, the line survives a power loss when this returns. If
+    /// appending fails, the file has its previous lines; if that is not certain, nothing more is written to the file.
     ///
     /// # Errors
-    /// When the line cannot be written, or an earlier failure forbids it.
+    /// The line cannot be written, or an earlier failure prevents writing.
     pub fn append(&mut self, json: Vec<u8>, synced: bool) -> Result<Vec<u8>, StoreError> {
         self.check_owner()?;
         self.try_append(json, synced)
             .map_err(StoreError::io("append to", &self.path))
     }
 
-    /// Checks that the path still names the file that was opened, and that nobody else has written to it: neither a lock that does not reach
-    /// another machine nor one whose file was deleted keeps a second writer away.
+    /// Checks that the path still refers to the opened file, and that no other process has written to the file. A lock that does not reach other
+    /// machines, or whose file was deleted, would not prevent a second writer.
     ///
     /// # Errors
-    /// When the file is somebody else's by now; then nothing more is written to it.
+    /// The file belongs to another process. From then on nothing more is written.
     pub fn check_owner(&mut self) -> Result<(), StoreError> {
         if self.fenced.is_none() && self.refused.is_none() {
             self.fenced = self.changed_by_others();
@@ -330,7 +333,7 @@ impl LineFile {
     }
 
     fn changed_by_others(&self) -> Option<String> {
-        // what cannot be asked now is no sign of anybody; the append tells
+        // an error of this query does not indicate another writer; the next append reports it
         let mine = self.file.metadata().ok()?;
         match std::fs::metadata(&self.path) {
             Ok(named) if (named.dev(), named.ino()) != (mine.dev(), mine.ino()) => {
@@ -340,7 +343,7 @@ impl LineFile {
                 Some("it was moved or deleted".to_owned())
             }
             Ok(_) if mine.len() != self.length => Some(format!(
-                "it has {} bytes, and this process left it with {}",
+                "it has {} bytes, but this process left it with {}",
                 mine.len(),
                 self.length
             )),
@@ -348,10 +351,10 @@ impl LineFile {
         }
     }
 
-    /// Takes a lock on the file itself, which holds until this value is dropped.
+    /// Locks the file itself, until this value is dropped.
     ///
     /// # Errors
-    /// When another process has it. A file system without locks is no error: [`check_owner`](Self::check_owner) is there too.
+    /// Another process has locked it. A file system without locks is not an error, because [`check_owner`](Self::check_owner) also protects the file.
     pub fn lock(&self) -> Result<(), StoreError> {
         match self.file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
@@ -367,7 +370,7 @@ impl LineFile {
         if let Some((kind, why)) = &self.refused {
             return Err(io::Error::new(
                 *kind,
-                format!("{why} (after this nothing more was written to it)"),
+                format!("{why} (nothing was written to it afterwards)"),
             ));
         }
         let line = with_sum(json)?;
@@ -380,10 +383,9 @@ impl LineFile {
             return Err(error);
         }
         if synced && let Err(error) = disk::sync_data(&format!("{}.sync", self.point), &self.file) {
-            // the kernel reports a failed write-back once, and may have dropped pages of earlier lines with this one's: what a later sync says is
-            // no longer to be believed
+            // the kernel reports a failed write-back once, and may have dropped earlier lines together with this one: later syncs cannot be trusted
             self.refused = Some((error.kind(), error.to_string()));
-            // if the line stays, it is whole
+            // if this fails, the line stays, but is complete
             let _ = self.cut_back();
             return Err(error);
         }
@@ -391,17 +393,17 @@ impl LineFile {
         Ok(line)
     }
 
-    /// Cuts off what stands behind the last whole line.
+    /// Truncates the file after the last complete line.
     fn cut_back(&mut self) -> io::Result<()> {
         disk::check(&format!("{}.cut", self.point))?;
         self.file.set_len(self.length)?;
         disk::sync_all(&self.file)
     }
 
-    /// Syncs what was appended without it.
+    /// Syncs lines that were appended without a sync.
     ///
     /// # Errors
-    /// When the system refuses, now or earlier: then nothing more is written.
+    /// Syncing fails, or has failed before. Nothing more is written then.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.check_owner()?;
         let result = match &self.refused {
@@ -415,10 +417,10 @@ impl LineFile {
         })
     }
 
-    /// Allows to append to a damaged file: for files whose reader does without what is damaged. A torn end is cut off.
+    /// Allows appending to a file with damaged lines, for files whose readers skip these lines. Removes a torn end.
     ///
     /// # Errors
-    /// When it cannot be cut.
+    /// The file cannot be truncated.
     pub fn go_on_behind_damage(&mut self) -> Result<(), StoreError> {
         self.cut_back()
             .map_err(StoreError::io("cut the torn last line of", &self.path))?;
@@ -431,12 +433,13 @@ impl LineFile {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::convert::Infallible;
 
     fn line(n: usize) -> Vec<u8> {
         serde_json::to_vec(&json!({ "seq": n, "text": "x".repeat(n) })).expect("JSON")
     }
 
-    /// A file of its own name, so that its failpoints are not those of other tests.
+    /// Returns the path of a file with a unique name, so that its failpoints differ from those of other tests.
     fn file(name: &str) -> (tempfile::TempDir, Utf8PathBuf) {
         let dir = tempfile::tempdir().expect("a directory");
         let path = Utf8PathBuf::from_path_buf(dir.path().join(name)).expect("UTF-8");
@@ -445,7 +448,7 @@ mod tests {
 
     fn open(path: &Utf8Path) -> (LineFile, Scan, Vec<usize>) {
         let mut read = Vec::new();
-        let (lines, scan) = LineFile::open(path, true, |_, json| {
+        let (lines, scan) = LineFile::open(path, true, |_, json| -> Result<(), String> {
             let value: serde_json::Value =
                 serde_json::from_slice(json).map_err(|e| e.to_string())?;
             read.push(value["seq"].as_u64().ok_or("no number")? as usize);
@@ -477,13 +480,13 @@ mod tests {
         let mut read = Vec::new();
         let found = scan(first.as_slice().chain(endless), |number, _| {
             read.push(number);
-            Ok(())
+            Ok::<(), Infallible>(())
         })
         .expect("reads");
         assert_eq!((found.good, read, found.torn.len()), (1, vec![1], 0));
         let begin = first.len() as u64;
         let problem = format!(
-            "the line has {} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}",
+            "the line has {} bytes; lines of cvc have at most {MAX_LINE_BYTES}",
             3 * MAX_LINE_BYTES
         );
         assert_eq!(
@@ -494,11 +497,11 @@ mod tests {
                 problem
             }]
         );
-        // what follows it is read
+        // reading continues after the line that is too long
         let endless = io::repeat(0).take(2 * MAX_LINE_BYTES);
         let found = scan(
             endless.chain(b"\n".as_slice()).chain(first.as_slice()),
-            |_, _| Ok(()),
+            |_, _| Ok::<(), Infallible>(()),
         )
         .expect("reads");
         assert_eq!(
@@ -539,7 +542,7 @@ mod tests {
             );
             lines.append(line(3), true).expect("appends");
             assert_eq!(std::fs::read(&path).expect("reads"), text);
-            // a loss of power may also leave zeros in front of what was written, line feed included
+            // after a power loss there may be zeros instead of the written text, including the line feed
             let mut zeros = text.clone();
             zeros[last..cut].fill(0);
             if cut > last {
@@ -550,8 +553,8 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_moved_replaced_or_wrote_is_theirs() {
-        let told = |harm: &dyn Fn(&Utf8Path)| {
+    fn a_file_moved_replaced_or_written_by_others_is_left_alone() {
+        let error_after = |harm: &dyn Fn(&Utf8Path)| {
             let (_dir, path) = file("shared");
             let (mut lines, ..) = open(&path);
             lines.append(line(1), true).expect("appends");
@@ -565,24 +568,25 @@ mod tests {
             assert_eq!(lines.sync().expect_err("stays so").to_string(), error);
             error
         };
-        let error =
-            told(&|path| std::fs::rename(path, path.with_extension("moved")).expect("renames"));
+        let error = error_after(&|path| {
+            std::fs::rename(path, path.with_extension("moved")).expect("renames")
+        });
         assert!(
             error.contains("shared") && error.contains("moved or deleted"),
             "{error}"
         );
-        let error = told(&|path| {
+        let error = error_after(&|path| {
             let text = std::fs::read(path).expect("reads");
             std::fs::rename(path, path.with_extension("moved")).expect("renames");
             std::fs::write(path, text).expect("writes");
         });
         assert!(error.contains("another file has its name"), "{error}");
-        let error = told(&|path| drop(open(path).0.append(line(2), true).expect("appends")));
+        let error = error_after(&|path| drop(open(path).0.append(line(2), true).expect("appends")));
         assert!(
-            error.contains("bytes, and this process left it with"),
+            error.contains("bytes, but this process left it with"),
             "{error}"
         );
-        let error = told(&|path| std::fs::write(path, "").expect("cuts"));
+        let error = error_after(&|path| std::fs::write(path, "").expect("cuts"));
         assert!(error.contains("it has 0 bytes"), "{error}");
     }
 
@@ -621,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_last_whole_line_is_told_and_nothing_is_cut_or_appended() {
+    fn damage_before_the_last_whole_line_is_reported_and_nothing_is_cut_or_appended() {
         let (_dir, path) = file("damaged");
         let (mut lines, ..) = open(&path);
         for n in 1..5 {
@@ -668,9 +672,10 @@ mod tests {
             (vec![1], 3, 0)
         );
         assert_eq!(std::fs::read(&path).expect("reads"), damaged);
-        let (_, scan) = LineFile::open(&path, false, |_, _| Ok(())).expect("opens");
+        let (_, scan) =
+            LineFile::open(&path, false, |_, _| Ok::<(), Infallible>(())).expect("opens");
         assert_eq!((scan.damaged.len(), scan.torn.len()), (0, 3));
-        // two may be written before one sync
+        // two lines may be written before one sync
         damaged[length(1)] = text[length(1)];
         std::fs::write(&path, &damaged).expect("writes");
         let (_, scan, read) = open(&path);
@@ -734,7 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_off_again_ends_the_writing() {
+    fn a_failed_cut_ends_the_writing() {
         let (_dir, path) = file("uncut");
         let (mut lines, ..) = open(&path);
         lines.append(line(1), true).expect("appends");

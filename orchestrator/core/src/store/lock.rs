@@ -1,4 +1,4 @@
-//! One controller for each campaign.
+//! The lock of a campaign, which allows one controller at a time.
 
 use super::error::StoreError;
 use camino::Utf8Path;
@@ -14,44 +14,44 @@ use std::{
     time::Duration,
 };
 
-/// Held as long as this value lives; the kernel releases it when the process ends, however that happens.
+/// The lock of a campaign, held until this value is dropped. If the process ends in any way, the kernel releases the lock.
 ///
-/// On some file systems locks do not reach other machines, or do nothing at all. So the file says who holds it too: a process of this machine is
-/// looked up, and one of another machine gives a sign of life every few seconds.
+/// On some file systems locks do not reach other machines, or have no effect at all. The lock file therefore also names the holder, the process that
+/// has the lock. If the holder is on this machine, cvc looks for its process. A holder on another machine writes a sign of life every few seconds.
 #[derive(Debug)]
 pub struct CampaignLock {
     file: Arc<File>,
-    /// The thread that gives signs of life, and what ends it when it is dropped.
+    /// The thread that writes signs of life, and a sender: dropping the sender ends the thread.
     beats: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
-/// Time between two signs of life.
+/// Interval between two signs of life.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// Time without a sign of life after which a holder on another machine has ended.
+/// Time without a sign of life after which a holder on another machine counts as ended.
 pub const SILENCE: Duration = Duration::from_secs(16);
 
-/// The operation of a sweep.
+/// Operation of a holder that is a sweep, as in the lock file.
 const SWEEP: &str = "cvc sweep";
 
-/// Maximum size of what a lock file says, bytes.
+/// Maximum size of a lock file's content, bytes.
 const MAX_BYTES: u64 = 4096;
 
-/// Who holds a lock, as its file says.
+/// The holder of a lock, as its file names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Holder {
     pid: u32,
-    /// The command, as in `cvc run`.
+    /// The operation, as in `cvc run`.
     operation: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     host: Option<String>,
-    /// Tells whether the machine was started anew since.
+    /// Identifier of the machine's current boot.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     boot_id: Option<String>,
-    /// When the process began, in ticks of the kernel: tells it from a later one of the same number.
+    /// Start time of the process in kernel ticks; distinguishes it from a later process with the same number.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     start_ticks: Option<u64>,
-    /// How often it has given a sign of life.
+    /// Number of signs of life that the holder has given so far.
     #[serde(default)]
     beat: u64,
 }
@@ -72,7 +72,7 @@ impl Holder {
         }
     }
 
-    /// Whether it is a living process of this machine other than this one.
+    /// Returns whether the holder is another process of this machine that is still alive.
     fn is_alive_here(&self) -> bool {
         let this = Self::this("");
         let is_here = self.host == this.host
@@ -89,12 +89,12 @@ impl Holder {
             })
     }
 
-    /// Whether it is of another machine, so that only its signs of life tell whether it has ended.
+    /// Returns whether the holder is on another machine, so that only signs of life show whether it has ended.
     fn is_elsewhere(&self) -> bool {
         self.host.is_some() && self.host != cvc_os::host_name()
     }
 
-    /// Writes it in place of what the file says.
+    /// Replaces the content of the lock file with this holder.
     fn write(&self, file: &File) -> io::Result<()> {
         let mut text = serde_json::to_vec(self)?;
         text.push(b'\n');
@@ -102,7 +102,7 @@ impl Holder {
         file.set_len(text.len() as u64)
     }
 
-    /// What a lock file says. It names the holder as a courtesy: the lock works without it.
+    /// Reads the holder from a lock file; `None` if the file names none. A missing holder does not invalidate the lock.
     fn read(file: impl Read) -> Option<Self> {
         let mut text = String::new();
         file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
@@ -111,7 +111,7 @@ impl Holder {
             .or_else(|| Self::of_earlier_versions(&text))
     }
 
-    /// Earlier versions wrote the process id, and a sweep what it is.
+    /// Parses the content that earlier versions wrote: the process id, and the operation if it was a sweep.
     fn of_earlier_versions(text: &str) -> Option<Self> {
         let (pid, operation) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let operation = operation.to_owned();
@@ -143,18 +143,18 @@ impl fmt::Display for Holder {
 }
 
 impl CampaignLock {
-    /// Takes the lock for an operation, as in `cvc run`; the error names the holder.
+    /// Takes the lock for an operation, as in `cvc run`. If another process holds the lock, the error names it.
     pub fn take(path: &Utf8Path, operation: &str) -> Result<Self, StoreError> {
         Self::take_from(path, operation, None)
     }
 
-    /// Takes the lock from a holder on another machine that has ended: `beat` is what its error said of it, and it has given no sign of life for
-    /// [`SILENCE`].
+    /// Takes the lock from a holder on another machine that has given no sign of life for [`SILENCE`]. `beat` is the number of signs of life in the
+    /// error that [`Self::take`] returned before that time.
     pub fn take_over(path: &Utf8Path, operation: &str, beat: u64) -> Result<Self, StoreError> {
         Self::take_from(path, operation, Some(beat))
     }
 
-    /// Takes the lock, and waits for [`SILENCE`] if the holder is on another machine and may have ended.
+    /// Takes the lock. If the holder is on another machine and may have ended, waits for [`SILENCE`] first.
     pub fn take_waiting(path: &Utf8Path, operation: &str) -> Result<Self, StoreError> {
         match Self::take(path, operation) {
             Err(StoreError::Locked {
@@ -167,7 +167,7 @@ impl CampaignLock {
         }
     }
 
-    /// Takes a lock whose file names holders that need not have ended by themselves: only the system's lock counts.
+    /// Takes the lock even if the lock file names a holder on another machine. Only the lock of the operating system counts.
     pub fn take_by_system(path: &Utf8Path, operation: &str) -> Result<Self, StoreError> {
         let mut beat = None;
         loop {
@@ -226,10 +226,10 @@ impl CampaignLock {
         })
     }
 
-    /// Gives signs of life from now on, for those on other machines whom the lock does not reach.
+    /// Starts to write signs of life into the lock file, for processes on other machines that the operating system's lock does not reach.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// The thread cannot be started.
     pub fn give_signs_of_life(&mut self, operation: &str) -> io::Result<()> {
         let (sender, ended) = mpsc::channel();
         let (file, mut holder) = (Arc::clone(&self.file), Holder::this(operation));
@@ -238,7 +238,7 @@ impl CampaignLock {
             .spawn(move || {
                 while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
                     holder.beat += 1;
-                    // what cannot be written now is written at the next one
+                    // a failed write is repeated at the next sign of life
                     let _ = holder.write(&file);
                 }
             })?;
@@ -246,12 +246,12 @@ impl CampaignLock {
         Ok(())
     }
 
-    /// Takes the lock for a sweep, which others may wait for.
+    /// Takes the lock for a sweep, for which other commands wait.
     pub fn take_for_sweep(path: &Utf8Path) -> Result<Self, StoreError> {
         Self::take_by_system(path, SWEEP)
     }
 
-    /// Whether another process holds the lock. Nothing is written for it, and no file is made.
+    /// Returns whether another process holds the lock. Does not create or change any file.
     pub fn is_held(path: &Utf8Path) -> Result<bool, StoreError> {
         let file = match open(OpenOptions::new().read(true), path) {
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -259,7 +259,7 @@ impl CampaignLock {
             }
             other => other?,
         };
-        // a shared one can be had with a file that is only read, everywhere; it ends with the file
+        // a shared lock works with a read-only file on every system, and ends when the file is closed
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
@@ -267,7 +267,7 @@ impl CampaignLock {
         }
     }
 
-    /// The process id of a sweep that holds the lock, as far as its file says. Another process may hold it by now.
+    /// Returns the process id of the sweep that holds the lock, according to the lock file; the holder may have changed meanwhile.
     pub fn sweeping(path: &Utf8Path) -> Option<String> {
         let holder = Holder::read(open(OpenOptions::new().read(true), path).ok()?)?;
         (holder.operation == SWEEP).then(|| holder.pid.to_string())
@@ -278,21 +278,21 @@ impl Drop for CampaignLock {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.beats.take() {
             drop(sender);
-            // it ends at once; until then it has the lock too, and may write
+            // ends immediately; until then the thread also has the lock, and may write
             let _ = thread.join();
         }
-        // so that nobody waits for signs of life
+        // an empty file, so that nobody waits for signs of life
         let _ = self.file.set_len(0);
     }
 }
 
-/// Opens a lock file. A link would have another file overwritten, and a pipe would be waited for.
+/// Opens a lock file. A symbolic link is refused, because another file would be overwritten; so is a pipe, because opening it may block.
 fn open(options: &mut OpenOptions, path: &Utf8Path) -> Result<File, StoreError> {
     let fail = |error: io::Error| {
-        // what `O_NOFOLLOW` says of a link
+        // the error that `O_NOFOLLOW` causes for a link
         let is_link = error.raw_os_error() == Some(nix::libc::ELOOP);
         StoreError::io("open", path)(if is_link {
-            io::Error::other("it is a link, and a lock is a file: remove it")
+            io::Error::other("it is a link, but a lock must be a file: remove it")
         } else {
             error
         })
@@ -310,11 +310,11 @@ fn open(options: &mut OpenOptions, path: &Utf8Path) -> Result<File, StoreError> 
         return Ok(file);
     }
     Err(StoreError::io("open", path)(io::Error::other(
-        "it is not a regular file, and a lock is one: remove it",
+        "it is not a regular file, but a lock must be one: remove it",
     )))
 }
 
-/// Whether an error says that a file system cannot lock: Lustre that is mounted without `flock`, NFS without its lock daemon.
+/// Returns whether an error means that a file system has no locks, such as Lustre without `flock` or NFS without its lock daemon.
 fn has_no_locks(error: &std::io::Error) -> bool {
     use nix::libc::{ENOLCK, ENOSYS, EOPNOTSUPP};
     error
@@ -358,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_out_is_told_by_whom() {
+    fn a_held_lock_names_its_holder() {
         let (_temporary, path) = in_directory();
         let lock = CampaignLock::take(&path, "cvc fsck --repair").expect("free");
-        let told = CampaignLock::take(&path, "cvc run")
+        let error = CampaignLock::take(&path, "cvc run")
             .expect_err("it is held")
             .to_string();
         let host = cvc_os::host_name().expect("a name");
@@ -371,18 +371,18 @@ mod tests {
             std::process::id(),
             boot.trim()
         );
-        assert!(told.contains(&holder), "{told}");
+        assert!(error.contains(&holder), "{error}");
         drop(lock);
         fs::write(&path, "4711\n").expect("writes");
         let old = fs::File::open(&path).expect("opens");
         old.lock().expect("free");
-        let told = CampaignLock::take(&path, "cvc run")
+        let error = CampaignLock::take(&path, "cvc run")
             .expect_err("it is held")
             .to_string();
-        assert!(told.contains("(process 4711)"), "{told}");
+        assert!(error.contains("(process 4711)"), "{error}");
     }
 
-    /// A holder on another machine whom no lock reaches.
+    /// Returns the lock file content of a holder on another machine that the lock does not reach.
     fn elsewhere(beat: u64) -> String {
         format!(
             "{{\"pid\":1,\"operation\":\"cvc run\",\"host\":\"another.machine\",\"boot_id\":\"x\",\"start_ticks\":1,\"beat\":{beat}}}\n"
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_holder_whom_the_lock_does_not_reach_is_believed() {
         let (_temporary, path) = in_directory();
-        // of this machine: the parent of this test lives
+        // a holder on this machine: the parent process of this test
         let parent = nix::unistd::getppid().as_raw() as u32;
         let living = cvc_os::proc::ProcessId::of(parent).expect("it lives");
         let lock = CampaignLock::take(&path, "cvc run").expect("free");
@@ -401,16 +401,16 @@ mod tests {
         assert_eq!(
             fs::read_to_string(&path).expect("reads"),
             "",
-            "nobody holds it"
+            "no process holds it"
         );
         let mut holder: serde_json::Value = serde_json::from_str(&mine).expect("JSON");
         holder["pid"] = parent.into();
         holder["start_ticks"] = living.start_ticks.into();
         fs::write(&path, holder.to_string()).expect("writes");
-        let told = CampaignLock::take(&path, "cvc run")
+        let error = CampaignLock::take(&path, "cvc run")
             .expect_err("it lives")
             .to_string();
-        assert!(told.contains(&format!("process {parent} on")), "{told}");
+        assert!(error.contains(&format!("process {parent} on")), "{error}");
         holder["start_ticks"] = (living.start_ticks + 1).into();
         fs::write(&path, holder.to_string()).expect("writes");
         CampaignLock::take(&path, "cvc run").expect("another process has its number");
@@ -418,7 +418,7 @@ mod tests {
         holder["boot_id"] = "an earlier one".into();
         fs::write(&path, holder.to_string()).expect("writes");
         CampaignLock::take(&path, "cvc run").expect("the machine was started again since");
-        // of another machine: its signs of life count
+        // a holder on another machine: its signs of life count
         fs::write(&path, elsewhere(7)).expect("writes");
         let error = CampaignLock::take(&path, "cvc run").expect_err("it may live");
         let StoreError::Locked {
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_locks_is_told_from_other_failures() {
+    fn a_file_system_without_locks_is_distinguished_from_other_failures() {
         let of = |code| has_no_locks(&std::io::Error::from_raw_os_error(code));
         assert!(of(nix::libc::ENOSYS) && of(nix::libc::EOPNOTSUPP) && of(nix::libc::ENOLCK));
         assert!(!of(nix::libc::EIO) && !of(nix::libc::EACCES));

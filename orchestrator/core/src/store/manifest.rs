@@ -1,5 +1,5 @@
-//! The digests of a run's files, so that it can be told whether a directory is what was sealed. The file has the form of `b3sum`, and
-//! `b3sum --check manifest.b3` in a run's directory checks the same.
+//! The manifest of a run: digests of its files, which show whether the directory has changed since it was sealed. The file has the format of `b3sum`;
+//! `b3sum --check manifest.b3` in a run's directory performs the same check.
 
 use super::error::StoreError;
 use crate::ids::short_digest;
@@ -14,46 +14,47 @@ use std::{
 /// Name of the manifest in a run's directory.
 pub const MANIFEST: &str = "manifest.b3";
 
-/// What a directory does not have as its manifest says.
+/// A difference between a directory and its manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestProblem {
     /// A file is missing or cannot be read.
     #[error("{file}: {source}")]
     Unreadable {
-        /// The file, below the directory.
+        /// Path of the file, relative to the run's directory.
         file: Utf8PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// A file has other content than was sealed.
-    #[error("{file} is not what was sealed: its digest differs from that in {MANIFEST}")]
+    /// The content of a file has changed since sealing.
+    #[error("{file} was changed after sealing: its digest differs from that in {MANIFEST}")]
     Changed {
-        /// The file, below the directory.
+        /// Path of the file, relative to the run's directory.
         file: Utf8PathBuf,
     },
-    /// The manifest is not the one that was sealed.
-    #[error("{MANIFEST} is not what was sealed: its digest differs")]
+    /// The manifest itself has changed since sealing.
+    #[error("{MANIFEST} was changed after sealing: its digest differs")]
     OtherManifest,
-    /// A line of the manifest names what is not below the directory.
+    /// A line of the manifest names a path outside the directory.
     #[error("{MANIFEST}, line {line}: {file} is not a file of the directory")]
     Outside {
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What it names.
+        /// The path.
         file: Utf8PathBuf,
     },
-    /// A line of the manifest is none.
+    /// A line of the manifest does not have the right form.
     #[error("{MANIFEST}, line {line}: expected a digest and the name of a file")]
     Malformed {
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
 
-/// Writes the manifest of a directory and returns its digest. Files that vanish meanwhile, or may not be read, are not in it. `left_out` are files that are written later.
+/// Writes the manifest of a directory, and returns its digest. Omits the files in `left_out`, which are written later, and files that disappear
+/// meanwhile or cannot be read.
 ///
 /// # Errors
-/// When a file cannot be read, or the manifest not written.
+/// A file cannot be read, or the manifest cannot be written.
 pub fn write_manifest(directory: &Utf8Path, left_out: &[&str]) -> Result<String, StoreError> {
     let mut files = Vec::new();
     list(directory, Utf8Path::new(""), &mut files).map_err(StoreError::io("list", directory))?;
@@ -64,7 +65,7 @@ pub fn write_manifest(directory: &Utf8Path, left_out: &[&str]) -> Result<String,
         let path = directory.join(&file);
         let digest = match digest_of(&path) {
             Ok(digest) => digest,
-            // a program may remove what it wrote, or keep it to itself
+            // the program may have removed its files, or made them private
             Err(error)
                 if matches!(
                     error.kind(),
@@ -75,7 +76,7 @@ pub fn write_manifest(directory: &Utf8Path, left_out: &[&str]) -> Result<String,
             }
             Err(error) => return Err(StoreError::io("read", &path)(error)),
         };
-        // text can always be written to
+        // writing to a text cannot fail
         let _ = writeln!(text, "{digest}  {file}");
     }
     let path = directory.join(MANIFEST);
@@ -90,7 +91,7 @@ pub fn write_manifest(directory: &Utf8Path, left_out: &[&str]) -> Result<String,
     Ok(short_digest(text.as_bytes()))
 }
 
-/// Checks that a directory has what its manifest lists, and that the manifest is the one of this digest.
+/// Checks that the files of a directory match its manifest, and that the manifest itself has this digest.
 ///
 /// # Errors
 /// The first difference.
@@ -110,7 +111,7 @@ pub fn check_manifest(directory: &Utf8Path, digest: &str) -> Result<(), Manifest
             .split_once("  ")
             .ok_or(ManifestProblem::Malformed { line: at + 1 })?;
         let file = Utf8Path::new(file);
-        // whoever wrote the manifest must not choose what is read here
+        // a manifest from elsewhere must not select files outside of the directory
         if !is_plain(file.as_std_path()) {
             return Err(ManifestProblem::Outside {
                 line: at + 1,
@@ -132,7 +133,7 @@ fn digest_of(path: &Utf8Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Regular files below a directory. Those whose names are no text, or have a line feed, cannot be listed and are left out.
+/// Lists the regular files below a directory. Files whose names are not text, or contain a line feed, are omitted.
 fn list(directory: &Utf8Path, below: &Utf8Path, files: &mut Vec<Utf8PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory.join(below))? {
         let entry = entry?;
@@ -161,7 +162,7 @@ mod tests {
         fs::create_dir(&run).expect("makes");
         fs::write(dir.join("secret"), "s").expect("writes");
         let secret = blake3::hash(b"s").to_hex().to_string();
-        // the last one would be read for ever
+        // the last path is a device that can be read without end
         for file in [
             "../secret",
             dir.join("secret").as_str(),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_changed_removed_or_exchanged_is_named() {
+    fn changed_removed_and_exchanged_files_are_named() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
         fs::create_dir(dir.join("trace")).expect("makes");
@@ -187,7 +188,7 @@ mod tests {
         put("stdout", "one");
         put("trace/log", "two");
         let digest = write_manifest(dir, &["outcome.json"]).expect("writes");
-        // written later, and no part of it
+        // written later, and not part of the manifest
         put("outcome.json", "{}");
         check_manifest(dir, &digest).expect("whole");
         let problem = || {
@@ -197,7 +198,7 @@ mod tests {
         };
         put("trace/log", "TWO");
         assert!(
-            problem().starts_with("trace/log is not what was sealed"),
+            problem().starts_with("trace/log was changed after sealing"),
             "{}",
             problem()
         );

@@ -4,6 +4,7 @@ mod aside;
 mod atomic_file;
 mod claim;
 mod error;
+mod kept_checkpoint;
 mod layout;
 pub mod line_file;
 mod lock;
@@ -20,6 +21,7 @@ pub use atomic_file::{
     copy_tree, read_text, remove_all, write_output, write_output_by, write_whole,
 };
 pub use claim::{claim, claimed_lineage};
+pub use kept_checkpoint::{KEPT, KeptCheckpoint, KeptPlace, NoticeUse};
 pub use layout::CampaignDir;
 pub use line_file::LineFile;
 pub use lock::{CampaignLock, SILENCE};

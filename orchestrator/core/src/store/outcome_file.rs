@@ -1,53 +1,57 @@
-//! The file in a run's directory that says how it ended.
+//! The file in a run's directory that records the outcome.
 
 use super::{
-    atomic_file::remove_all, error::StoreError, layout::CampaignDir, manifest::check_manifest,
+    atomic_file::remove_all, error::StoreError, kept_checkpoint::KeptCheckpoint,
+    layout::CampaignDir, manifest::check_manifest,
 };
 use crate::{ids::RunId, outcome::Outcome};
 use camino::Utf8Path;
 use cvc_os::regular;
 use serde::{Deserialize, Serialize};
 
-/// Its name.
+/// Name of the file.
 pub const OUTCOME: &str = "outcome.json";
 
-/// How a run ended, as recorded in its directory.
+/// The outcome of a run, as recorded in its directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutcomeFile {
     /// Number of the attempt.
     pub attempt: u32,
-    /// How it ended.
+    /// Outcome of the attempt.
     pub outcome: Outcome,
-    /// Digest of its records, if it succeeded.
+    /// Digest of the run's records, if it succeeded.
     pub records: Option<String>,
     /// Wall-clock time of the program and of its restart, seconds.
     pub wall_s: f64,
-    /// Digest of the manifest of its directory; `None` in those of earlier versions.
+    /// Digest of the manifest of the run's directory; `None` in files of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manifest: Option<String>,
+    /// The checkpoint from which the next attempt can continue, if the attempt was interrupted and left one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kept: Option<Box<KeptCheckpoint>>,
 }
 
-/// The file of an outcome cannot be used.
+/// Why an outcome file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OutcomeError {
     /// It cannot be read.
     #[error("{OUTCOME}: {0}")]
     Read(std::io::Error),
-    /// It is not what a run writes.
+    /// The file does not have the form of an outcome.
     #[error("{OUTCOME}: {0}")]
     Parse(serde_json::Error),
 }
 
-/// Reads how the run of a directory ended.
+/// Reads the outcome from a run's directory.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file cannot be read or parsed.
 pub fn read_outcome(run: &Utf8Path) -> Result<OutcomeFile, OutcomeError> {
     let text = regular::read(run.join(OUTCOME).as_std_path()).map_err(OutcomeError::Read)?;
     serde_json::from_slice(&text).map_err(OutcomeError::Parse)
 }
 
-/// The outcome of an attempt whose directory has its final name, and everything that was sealed in it.
+/// Returns the outcome of an attempt whose directory has its final name, and matches its manifest if it has one; otherwise `None`.
 pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Option<OutcomeFile> {
     [campaign.run(run), campaign.failed(run, attempt)]
         .iter()
@@ -63,14 +67,14 @@ pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Opti
         })
 }
 
-/// Removes what is left of an attempt that has not ended, and whose directory got its final name before its content was on disk: the machine
-/// lost its power in between, and nobody was told of it.
+/// Removes the directory of an attempt that has its final name although the attempt has not ended. This happens if the machine loses power before the
+/// content is on disk and the end is recorded.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// The directory cannot be removed.
 pub fn remove_torn(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Result<(), StoreError> {
     for dir in [campaign.run(run), campaign.failed(run, attempt)] {
-        // of another attempt it is somebody's result
+        // the directory of another attempt is a result
         if read_outcome(&dir).is_ok_and(|file| file.attempt != attempt) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Temporary files in a campaign's directory. Who is killed or loses its power while it writes one leaves it there, for the next to remove.
+//! Temporary files in a campaign's directory. A process that is killed while it writes such a file leaves it, and a later process removes it.
 
 use super::{atomic_file::remove_all, error::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -6,10 +6,11 @@ use cvc_os::host_name;
 use cvc_os::proc::ProcessId;
 use std::{fs, io};
 
-/// What the names of those begin with that this process makes for `name`, where others may make one at the same time.
+/// Returns a prefix for the names of temporary files that this process makes for `name`. The prefix differs between processes, so that several can
+/// write at the same time.
 ///
 /// # Errors
-/// When the system does not tell this process's own times.
+/// The system does not report this process's start time.
 pub fn own_prefix(name: &str) -> io::Result<String> {
     let own = ProcessId::own()?;
     Ok(format!(
@@ -20,16 +21,16 @@ pub fn own_prefix(name: &str) -> io::Result<String> {
     ))
 }
 
-/// What of it is the same for all processes of this machine.
+/// Returns the part of the prefix that is equal for all processes of this machine.
 fn host_prefix(name: &str) -> String {
-    // it becomes part of a file's name
+    // becomes part of a file name
     let host = host_name()
         .unwrap_or_default()
         .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     format!(".{name}-{host}-")
 }
 
-/// Those that processes of this machine made for `name` which are gone.
+/// Returns the temporary files for `name` that were made by processes of this machine which have ended.
 pub fn abandoned(directory: &Utf8Path, name: &str) -> Vec<Utf8PathBuf> {
     let prefix = host_prefix(name);
     let is_abandoned = |name: &str| {
@@ -49,17 +50,18 @@ pub fn abandoned(directory: &Utf8Path, name: &str) -> Vec<Utf8PathBuf> {
         .collect()
 }
 
-/// Removes these. What cannot be removed stays: it is in nobody's way.
+/// Removes the files that [`abandoned`] returns. A file that cannot be removed stays, and does no harm.
 pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
     for path in abandoned(directory, name) {
         let _ = remove_all(&path);
     }
 }
 
-/// Removes what interrupted atomic writes of a file left. Nobody else may be writing it: the caller holds a lock.
+/// Removes the temporary files that interrupted atomic writes of `path` have left. The caller holds a lock, so that no other process is writing the
+/// file.
 ///
 /// # Errors
-/// When one cannot be removed.
+/// A file cannot be removed.
 pub fn remove_half_written(path: &Utf8Path) -> Result<(), StoreError> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(());
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_processes_that_are_gone_is_removed() {
+    fn files_of_ended_processes_are_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
         let own = own_prefix("index").expect("own times");

@@ -79,7 +79,7 @@ fn wrong_comparisons_are_refused_once_with_their_place() {
     for (types, part) in [
         (
             "instance_types = ['c5.large']\ncompare_instance_types = ['c7i.large']",
-            "`compare_instance_types` beside `instance_types`",
+            "both `compare_instance_types` and `instance_types`",
         ),
         (
             "compare_instance_types = ['c7i.xlarge', 'c7i.xlarg']",
@@ -87,7 +87,7 @@ fn wrong_comparisons_are_refused_once_with_their_place() {
         ),
         (
             "compare_instance_types = ['c7i.xlarge', 'c7i.xlarge']",
-            "the site `cloud-c7i-xlarge` is there already",
+            "the site `cloud-c7i-xlarge` exists already",
         ),
     ] {
         let error = error(types);

@@ -99,10 +99,70 @@ fn reason(rest: &str) -> (ExcludedBy, String) {
     ExcludedBy::Combination,
     "cube does no collective I/O: the collective buffer has no effect on it"
 )]
+#[case::threads(
+    "app = 'cube'\nmapping = '1Nx8Px2T'\nthreads = 4",
+    ExcludedBy::Combination,
+    "4 threads, but the mapping 1Nx8Px2T has 2"
+)]
+#[case::other_layer(
+    "app = 'demo'\nclass = 'S'\nprocesses = 2\nmpi = 'openmpi'\nromio_ds_write = 'disable'",
+    ExcludedBy::Combination,
+    "romio_ds_write is a setting of ROMIO, and `openmpi` uses OMPIO"
+)]
+#[case::other_layer_of_mpich(
+    "app = 'demo'\nclass = 'S'\nprocesses = 2\nmpi = 'mpich'\nfcoll = 'vulcan'",
+    ExcludedBy::Combination,
+    "fcoll is a setting of OMPIO, and `mpich` uses ROMIO"
+)]
+#[case::no_collective_buffering(
+    "app = 'cube'\nprocesses = 1\nmpi = 'mpich'\nromio_cb_write = 'disable'",
+    ExcludedBy::Combination,
+    "cube does no collective I/O: romio_cb_write has no effect on it"
+)]
+#[case::buffering_off(
+    "app = 'demo'\nclass = 'S'\nprocesses = 2\nmpi = 'mpich'\nromio_cb_write = 'disable'\naggregators = 1",
+    ExcludedBy::Combination,
+    "aggregators and cb_buffer need romio_cb_write = \"enable\", not \"disable\""
+)]
 #[case::no_own(
     "app = 'cube'\nprocesses = 1\ncheckpointer = 'application'",
     ExcludedBy::Combination,
     "cube writes no checkpoints of its own"
+)]
+#[case::no_such_way(
+    "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'application'\nstrategy = 'swap'",
+    ExcludedBy::Combination,
+    "kernel-front does not write its checkpoints with strategy = \"swap\"; it has sync, thread, iwrite"
+)]
+#[case::no_way(
+    "app = 'kernel-amr'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'application'\nstrategy = 'thread'",
+    ExcludedBy::Combination,
+    "kernel-amr does not write its checkpoints with strategy = \"thread\"; it has sync"
+)]
+#[case::way_of_images(
+    "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'dmtcp'\nstrategy = 'thread'",
+    ExcludedBy::Combination,
+    "DMTCP writes its images itself: strategy = \"thread\" is for checkpoints that the program writes (checkpointer = \"application\")"
+)]
+#[case::forked_is_of_dmtcp(
+    "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'application'\nstrategy = 'forked'",
+    ExcludedBy::Combination,
+    "strategy = \"forked\" is a way of DMTCP: use checkpointer = \"dmtcp\""
+)]
+#[case::forked_without_a_restart(
+    "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'dmtcp'\nstrategy = 'forked'",
+    ExcludedBy::Combination,
+    "strategy = \"forked\" needs a restart that verifies the result: add restart_check = true"
+)]
+#[case::no_aggregators_of_a_thread(
+    "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'application'\nstrategy = 'iwrite'\naggregators = 1",
+    ExcludedBy::Combination,
+    "strategy = \"iwrite\" does not write by collective MPI-IO: aggregators has no effect on it"
+)]
+#[case::no_hints_of_a_thread(
+    "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\nmpi = 'mpich'\ncheckpointer = 'application'\nstrategy = 'thread'\nromio_ds_write = 'disable'",
+    ExcludedBy::Combination,
+    "strategy = \"thread\" does not write by MPI-IO: romio_ds_write has no effect on it"
 )]
 #[case::no_steps(
     "app = 'cube'\nprocesses = 1\ncheckpointer = 'dmtcp'\n[checkpoint]\nmoment = { after_step = 2 }",
@@ -126,6 +186,19 @@ fn what_cannot_run_is_excluded_with_its_reason(
 }
 
 #[test]
+fn restarts_in_a_row_are_of_points_that_are_restarted_and_enter_their_identifiers() {
+    let of = |checkpoint: &str| {
+        plan(&format!(
+            "[matrix]\napp = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'dmtcp'\nstrategy = 'forked'\n[checkpoint]\n{checkpoint}"
+        ))
+    };
+    let id = |checkpoint: &str| of(checkpoint).points[0].id.clone();
+    let once = id("restart_check = true");
+    assert_eq!(once, id("restart_check = true\nrestarts = 1"));
+    assert_ne!(once, id("restart_check = true\nrestarts = 2"));
+}
+
+#[test]
 fn a_workload_that_only_some_applications_have_leaves_the_others_out() {
     let plan = plan("[matrix]\napp = ['demo', 'cube']\nclass = 'W'\nprocesses = 1");
     assert_eq!((plan.points.len(), plan.excluded.len()), (1, 1));
@@ -133,7 +206,7 @@ fn a_workload_that_only_some_applications_have_leaves_the_others_out() {
         (plan.excluded[0].by, plan.excluded[0].reason.to_string()),
         (
             ExcludedBy::Application,
-            "cube has no workload `W`; it has: S".to_owned()
+            "cube has no class `W`; did you mean `S`? its classes: S".to_owned()
         )
     );
 }
@@ -212,7 +285,7 @@ fn pigz_is_another_point_than_gzip_and_zstd_is_refused_with_the_reason() {
     for list in ["'zstd'", "['gzip', 'zstd']"] {
         let told = refused(&text(list));
         assert!(
-            told.contains("DMTCP cannot restart images that zstd compressed")
+            told.contains("DMTCP cannot restart zstd-compressed images")
                 && told.contains("pigz")
                 && told.contains("cvc delta make --codec zstd"),
             "{told}"
@@ -418,6 +491,115 @@ fn identifiers_depend_on_what_affects_results_and_on_nothing_else() {
     );
 }
 
+#[test]
+fn threads_and_settings_of_mpi_io_make_other_points_and_their_defaults_none() {
+    let of = |factors: &str| {
+        plan(&format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nmpi = 'mpich'\n{factors}\n"
+        ))
+    };
+    let id = |factors: &str| of(factors).points[0].id.clone();
+    let plain = id("processes = 2");
+    assert_eq!(id("mapping = '1Nx2P'"), plain);
+    assert_eq!(
+        id("processes = 2\nthreads = 3"),
+        id("mapping = '1Nx2Px3T'"),
+        "both ways to write threads"
+    );
+    let crossed = of("mapping = ['1Nx1P', '1Nx2P']\nthreads = [1, 6]");
+    let labels: Vec<String> = crossed
+        .points
+        .iter()
+        .map(|p| p.point.mapping.to_string())
+        .collect();
+    assert_eq!(labels, ["1Nx1Px1T", "1Nx1Px6T", "1Nx2Px1T", "1Nx2Px6T"]);
+    let ruled =
+        of("mapping = ['1Nx2P', '1Nx2Px6T']\n[[exclude]]\nwhen = { threads = 6 }\nreason = 'x'");
+    assert_eq!((ruled.points.len(), ruled.excluded.len()), (1, 1));
+    let mut ids = vec![
+        plain.clone(),
+        id("mapping = '1Nx2Px1T'"),
+        id("mapping = '1Nx2Px3T'"),
+    ];
+    for setting in [
+        "romio_ds_write = 'disable'",
+        "romio_ds_write = 'automatic'",
+        "romio_cb_write = 'disable'",
+        "ind_wr_buffer_size = '1MiB'",
+    ] {
+        let name = setting.split(' ').next().unwrap_or_default();
+        let default = format!("processes = 2\n{name} = 'default'");
+        assert_eq!(id(&default), plain, "{name}: identifiers are older than it");
+        ids.push(id(&format!("processes = 2\n{setting}")));
+    }
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+}
+
+#[test]
+fn strategies_make_other_points_and_their_settings_only_where_they_have_them() {
+    let of = |factors: &str| {
+        plan(&format!(
+            "[matrix]\napp = 'kernel-stencil'\nclass = 'S'\nprocesses = 2\nmpi = 'mpich'\n{factors}\n"
+        ))
+    };
+    let id = |factors: &str| of(factors).points[0].id.clone();
+    let own = "checkpointer = 'application'";
+    assert_eq!(id(own), id(&format!("{own}\nstrategy = 'sync'")));
+    assert_ne!(id(own), id(&format!("{own}\nstrategy = 'thread'")));
+    // nothing of them enters points without checkpoints
+    assert_eq!(id(""), id("strategy = 'thread'\nwriters = 'node'"));
+    assert_eq!(id(own), id(&format!("{own}\nwhen_late = 'skip'")));
+
+    let crossed = of(
+        "checkpointer = ['none', 'application']\nstrategy = ['sync', 'thread', 'swap', 'iwrite']\nwriters = ['process', 'node']\nwhen_late = ['wait', 'skip']",
+    );
+    let mut shown: Vec<String> = crossed
+        .points
+        .iter()
+        .map(|p| {
+            let of = |name| p.point.factor(name).unwrap_or_default();
+            let names = ["checkpointer", "strategy", "writers", "when_late"];
+            names.map(of).join(" ")
+        })
+        .collect();
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            "application iwrite process skip",
+            "application iwrite process wait",
+            "application swap process skip",
+            "application swap process wait",
+            "application sync process wait",
+            "application thread node skip",
+            "application thread node wait",
+            "application thread process skip",
+            "application thread process wait",
+            "none sync process wait",
+        ]
+    );
+    let reasons: HashSet<String> = crossed
+        .excluded
+        .iter()
+        .map(|of| of.reason.cause())
+        .collect();
+    for reason in [
+        "writers has no effect with strategy = \"swap\"; see the otherwise equal point",
+        "when_late has no effect with strategy = \"sync\"; see the otherwise equal point",
+        "strategy has no effect without checkpoints by DMTCP or the program",
+    ] {
+        assert!(reasons.contains(reason), "{reasons:#?}");
+    }
+
+    let zipped = of(
+        "checkpointer = 'application'\n[[zip]]\nstrategy = ['thread', 'sync']\nwriters = ['node', 'socket']",
+    );
+    assert_eq!((zipped.points.len(), zipped.excluded.len()), (2, 0));
+}
+
 /// The plan of a fixed file, so that a change of what enters an identifier is noticed: it orphans every finished run.
 #[test]
 fn identifiers_do_not_change_unnoticed() {
@@ -570,6 +752,31 @@ fn a_series_that_is_stored_takes_more_room(
     #[case] peak_and_kept_mib: (u64, u64),
 ) {
     assert_eq!(series_space(compression, deltas), peak_and_kept_mib);
+}
+
+/// MiB at most and kept, and seconds, of a run of a program that writes its own checkpoints.
+fn own_series(checkpoint: &str) -> (u64, u64, f64) {
+    let spec = spec(&format!(
+        "[matrix]\napp = 'kernel-stencil'\nclass = 'A'\nprocesses = 4\ncheckpointer = 'application'\n[checkpoint]\n{checkpoint}\n"
+    ));
+    let plan = plan::build(&spec);
+    let of = plan::estimate(&spec, &plan, &machines(4), &HashMap::new()).points;
+    (
+        of[0].peak_bytes >> 20,
+        of[0].kept_bytes >> 20,
+        of[0].seconds,
+    )
+}
+
+#[test]
+fn own_checkpoints_that_are_stored_as_deltas_take_room_and_time() {
+    let output_mib = 135;
+    let (peak, kept, seconds) = own_series("own_series = true");
+    assert_eq!((peak, kept), (output_mib, 0));
+    // two states of the series, a copy of a checkpoint, a restored state; each state is read, stored and restored
+    let stored = own_series("own_series = true\ndeltas = { keep = true }");
+    assert_eq!((stored.0, stored.1), (5 * output_mib, 2 * output_mib));
+    assert!((stored.2 - seconds - 6.0 * 135.0 / 200.0).abs() < 1e-9);
 }
 
 #[test]
@@ -904,5 +1111,57 @@ fn days_come_one_after_another_and_each_has_its_warm_ups() {
     assert_eq!(
         of(2),
         HashSet::from([Repeat::Warmup(2), Repeat::Measured(3), Repeat::Measured(4)])
+    );
+}
+
+#[test]
+fn layouts_make_other_points_only_for_checkpoints_that_the_program_writes_in_them() {
+    let of = |factors: &str| {
+        plan(&format!(
+            "[matrix]\napp = 'kernel-stencil'\nclass = 'S'\nprocesses = 2\nmpi = 'mpich'\n{factors}\n"
+        ))
+    };
+    let id = |factors: &str| of(factors).points[0].id.clone();
+    let own = "checkpointer = 'application'";
+    assert_eq!(id(own), id(&format!("{own}\nlayout = 'strided'")));
+    assert_ne!(id(own), id(&format!("{own}\nlayout = 'segmented'")));
+    assert_eq!(id(""), id("layout = 'segmented'"));
+
+    let layouts = "layout = ['strided', 'segmented', 'delegated', 'per-node', 'per-process']";
+    assert_eq!(of(&format!("{own}\n{layouts}")).points.len(), 5);
+    for (factors, reason) in [
+        (
+            "checkpointer = 'dmtcp'\nlayout = ['strided', 'segmented']",
+            "DMTCP writes its images itself: layout = \"segmented\" is for checkpoints that the program writes (checkpointer = \"application\")",
+        ),
+        (
+            "checkpointer = 'application'\nstrategy = 'thread'\nlayout = ['strided', 'delegated']",
+            "strategy = \"thread\" writes the strided file: layout = \"delegated\" needs strategy = \"sync\"",
+        ),
+        (
+            "checkpointer = 'application'\nlayout = ['strided', 'per-process']\nromio_ds_write = 'disable'",
+            "layout = \"per-process\" does not write by MPI-IO: romio_ds_write has no effect on it",
+        ),
+        (
+            "checkpointer = 'application'\nlayout = ['strided', 'segmented']\naggregators = 1",
+            "layout = \"segmented\" does not write by collective MPI-IO: aggregators has no effect on it",
+        ),
+        (
+            "checkpointer = 'application'\nlayout = ['strided', 'delegated']\n[checkpoint]\nown_series = true",
+            "layout = \"delegated\" overwrites its file, which `own_series = true` cannot copy: remove one of them",
+        ),
+    ] {
+        let plan = of(factors);
+        assert_eq!(plan.points.len(), 1, "{factors}");
+        let reasons: Vec<String> = plan.excluded.iter().map(|of| of.reason.cause()).collect();
+        assert_eq!(reasons, [reason], "{factors}");
+    }
+    let amr = plan(
+        "[matrix]\napp = 'kernel-amr'\nclass = 'S'\nprocesses = 2\nmpi = 'mpich'\ncheckpointer = 'application'\nlayout = ['strided', 'per-process']\n",
+    );
+    let reasons: Vec<String> = amr.excluded.iter().map(|of| of.reason.cause()).collect();
+    assert_eq!(
+        reasons,
+        ["kernel-amr does not write its checkpoints with layout = \"per-process\"; it has strided"]
     );
 }

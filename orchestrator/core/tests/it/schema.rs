@@ -1,4 +1,4 @@
-//! The committed JSON Schemas and the table of factors are current. Regenerate with `CVC_BLESS=1 cargo test -p cvc-core --test it schema`.
+//! The committed JSON Schemas and the list of factors are current. Regenerate with `CVC_BLESS=1 cargo test -p cvc-core --test it schema`.
 
 use cvc_core::point::{FactorInfo, Point};
 use std::path::Path;
@@ -16,8 +16,8 @@ fn words(schema: &serde_json::Value, factor: &str) -> Vec<String> {
     levels.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The table of factors, of the schema's texts: key, meaning, default.
-fn table_of_factors() -> String {
+/// The list of factors, of the schema's texts: key, default, meaning.
+fn list_of_factors() -> String {
     let schema = cvc_core::campaign::schema();
     let row = |info: &FactorInfo| {
         let about = info.about.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -32,13 +32,15 @@ fn table_of_factors() -> String {
         } else {
             format!(": {words}")
         };
-        format!(
-            "| `{}` | {meaning}{words} | {} |\n",
-            info.name,
-            default.trim_end_matches('.')
-        )
+        let default = default.trim_end_matches('.');
+        let default = if default.is_empty() {
+            String::new()
+        } else {
+            format!(" ({default})")
+        };
+        format!("- `{}`{default}: {meaning}{words}\n", info.name)
     };
-    let user = "| `user.NAME` | free factors: strings of one line, numbers, true or false; in templates `{{user.NAME}}` | none |\n";
+    let user = "- `user.NAME`: free factors: strings of one line, numbers, true or false; in templates `{{user.NAME}}`\n";
     Point::FACTOR_INFO
         .iter()
         .map(row)
@@ -47,17 +49,17 @@ fn table_of_factors() -> String {
 }
 
 #[test]
-fn the_table_of_factors_is_current() {
+fn the_list_of_factors_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/campaign-file.md");
     let page = std::fs::read_to_string(&path).expect("the reference page");
     let (before, rest) = page
         .split_once("## Factors: `[matrix]`")
         .expect("the section");
-    let (head, rest) = rest.split_once("|---|---|---|\n").expect("a table");
+    let (head, rest) = rest.split_once("\n- `").expect("a list");
     let after = rest.split_once("\n\n").expect("text below it").1;
     let wanted = format!(
-        "{before}## Factors: `[matrix]`{head}|---|---|---|\n{}\n{after}",
-        table_of_factors()
+        "{before}## Factors: `[matrix]`{head}\n{}\n{after}",
+        list_of_factors()
     );
     if std::env::var_os("CVC_BLESS").is_some() {
         std::fs::write(&path, &wanted).expect("written");
@@ -142,7 +144,7 @@ fn the_reference_page_names_every_key_and_its_examples_load() {
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap_or_default())
         .collect();
-    assert_eq!(blocks.len(), 9);
+    assert_eq!(blocks.len(), 14);
     for block in blocks {
         let head = if block.contains("schema =") {
             ""

@@ -158,7 +158,7 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
     assert_eq!(
         reasons,
         [
-            "a series at moments of the campaign is taken by DMTCP; with `own_series = true` those that the program writes itself are one"
+            "DMTCP takes series at the campaign's moments; `own_series = true` uses the program's own checkpoints as a series"
         ]
     );
 }
@@ -331,7 +331,7 @@ fn how_a_series_is_stored_is_a_part_of_its_point_and_of_no_other() {
 #[case::flag("restart_check = 'yes'", &["expected true or false, found a text"])]
 #[case::moment("moment = 'sizeonly'", &["sizeonly", "size-only", "{ at_s = 5 }"])]
 #[case::step("moment = { after_step = 0 }", &["`after_step` is 0", "steps are counted from 1"])]
-#[case::order("moment = { at_s = [5, 2] }", &["the checkpoint moment 2 is not after the one before it"])]
+#[case::order("moment = { at_s = [5, 2] }", &["the checkpoint moment 2 is not after the previous one"])]
 #[case::none("moment = { at_s = [] }", &["the list of checkpoint moments is empty"])]
 #[case::negative("moment = [{ at_s = -1 }]", &["a checkpoint moment is -1 seconds"])]
 #[case::every("moment = { every_s = 0, count = 8 }", &["the time between checkpoints is 0 seconds"])]
@@ -360,7 +360,7 @@ fn a_program_that_watches_its_pages_is_left_out_under_dmtcp() {
     assert_eq!(
         reasons,
         [
-            "kernel-front-track watches its pages, which a restart by DMTCP does not bring back: use its own checkpoints, or none"
+            "kernel-front-track tracks its pages, and a restart by DMTCP loses this: use its own checkpoints, or none"
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! The file of a state: packets with the blocks that it stores, then tables that say where each block of each file is.
+//! The file of a state: packets with the stored blocks, then tables with the source of each block of each file.
 //!
 //! ```text
 //! "cvcdelt", version                         8 bytes
@@ -10,43 +10,43 @@
 //! where the tables begin, "cvcdelt", version 16 bytes
 //! ```
 //!
-//! All numbers are little-endian. Each packet and each table has a checksum, so that damage is found where it is, and everything else stays readable.
-//! Files of version 1 have no table of moved blocks, and no reference to any.
+//! All numbers are little-endian. Each packet and each table has a checksum: damage can be located, and everything else stays readable. Files of
+//! version 1 have no table of moved blocks and no references to moved blocks.
 
 mod read;
 pub mod wire;
 mod write;
 
 pub use read::StateFile;
-pub use write::{StateWriter, Written};
+pub use write::{StateWriter, WrittenDelta};
 
 use crate::hash::digest_of_state;
 use cvc_delta_rules::{Addressing, BlockSize, Codec, Transform};
 use serde::{Deserialize, Serialize};
 
-/// First and last bytes of a file; the last one is the version.
+/// First and last bytes of a file. The last byte of this constant is the format version.
 const MAGIC: [u8; 8] = *b"cvcdelt\x02";
-/// The first version with references to blocks that the base has at another place.
+/// First format version with references to blocks that the base has at another place.
 const WITH_MOVED: u8 = 2;
-/// Bytes of an entry of the index: offset (8), compressed (8), uncompressed (8), checksum (16).
+/// Length of an index entry, bytes: offset (8), compressed length (8), uncompressed length (8), checksum (16).
 const INDEX_ENTRY: usize = 40;
 
 /// Where the content of a block comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// From the base, at the same place.
+    /// The base's block at the same place.
     Base,
-    /// Nothing but zeros.
+    /// None: the block is all zeros.
     Zero,
-    /// The `n`th stored block.
+    /// The stored block with this number in this file.
     Stored(u32),
-    /// The same, as exclusive or with the base's.
+    /// The XOR of the stored block with this number and the base's block at the same place.
     Xored(u32),
-    /// From the base, at another place: the `n`th moved block of the file.
+    /// The base's block at another place, which is this entry in the file's table of moved blocks.
     Moved(u32),
 }
 
-/// The code of all moved blocks: which one it is follows from the order.
+/// Code of all references to moved blocks. It needs no number: the first such reference means the first entry in the table of moved blocks, and so on.
 const MOVED: u32 = u32::MAX;
 
 impl Reference {
@@ -60,7 +60,7 @@ impl Reference {
         }
     }
 
-    /// `moved`: moved blocks before it.
+    /// Decodes a reference. `moved` is the number of moved blocks before it; it is increased for a moved block.
     fn of(code: u32, moved: &mut u32) -> Self {
         match code {
             0 => Self::Base,
@@ -75,38 +75,38 @@ impl Reference {
     }
 }
 
-/// Most blocks that a file can store: their codes end below that of moved blocks.
+/// Maximum number of blocks that a file can store: their codes must be below `MOVED`.
 pub const MAX_STORED: u32 = (u32::MAX - 3) / 2;
 
-/// What a state is, and how it is stored.
+/// A state and how it is stored; the head of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
-    /// Its number in the series, from 1.
+pub struct DeltaSummary {
+    /// Number of the state in the series, from 1.
     pub state: u32,
-    /// The state that it is stored against; none if it is stored in full.
+    /// The state that this one is stored against; `None` if it is stored in full.
     pub base: Option<BaseRef>,
-    /// By what blocks are known.
+    /// The addressing of blocks.
     pub addressing: Addressing,
     /// Size of a block, bytes.
     pub block_bytes: BlockSize,
-    /// How packets are compressed.
+    /// Compression of packets.
     pub codec: Codec,
-    /// What is done to blocks before.
+    /// The transform of blocks before compression.
     pub transform: Transform,
-    /// Blocks in a packet; 0 if all are one stream.
+    /// Number of blocks in a packet; 0 if all blocks are one stream.
     pub packet_blocks: u32,
-    /// Blocks that are stored.
+    /// Number of stored blocks.
     pub stored_blocks: u32,
-    /// Digest of the state: of the names and digests of all its files.
+    /// Digest of the state; covers the names and digests of all its files.
     pub digest: String,
-    /// Its files.
+    /// The files of the state, images or not.
     pub images: Vec<ImageEntry>,
-    /// Its symbolic links: name, and what they say.
+    /// Symbolic links of the state: name and target.
     pub links: Vec<(String, String)>,
 }
 
-impl Summary {
-    /// The digest that its names, permissions, digests of files and links have together.
+impl DeltaSummary {
+    /// Computes the digest of the state from its names, permissions, digests of files, and links.
     #[must_use]
     pub fn digest_of_files(&self) -> String {
         let files = self.images.iter();
@@ -118,34 +118,34 @@ impl Summary {
 /// The base of a delta.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseRef {
-    /// Its number in the series.
+    /// Number of the base in the series.
     pub state: u32,
-    /// Its digest.
+    /// Digest of the base.
     pub digest: String,
 }
 
 /// A file of a state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageEntry {
-    /// Its name, below the directory of the state.
+    /// Name relative to the directory of the state.
     pub name: String,
-    /// Length of its content, uncompressed, bytes.
+    /// Length of the uncompressed content, bytes.
     pub bytes: u64,
-    /// Permissions.
+    /// Permissions of the file.
     pub mode: u32,
-    /// Was it gzip'd? Its content is stored, and restored, uncompressed.
+    /// Whether the original was gzip-compressed. Its content is stored and restored uncompressed.
     pub gzip: bool,
-    /// The process of an image: host, pid and time, as DMTCP numbers them.
+    /// DMTCP's identifier of the process in an image: host, pid and time.
     pub unique_pid: Option<String>,
-    /// Digest of the content: BLAKE3 of its layout, and of the hashes of its blocks and its frame, 128 bits.
+    /// Digest of the content: 128 bits of BLAKE3 over the layout, the hashes of all blocks, and the hash of the frame.
     pub digest: String,
     /// Number of blocks.
     pub blocks: u64,
-    /// Bytes of blocks that differ from the base's at the same place (of a full state: all).
+    /// Bytes of blocks that differ from the base's blocks at the same place; in a full state, all bytes of blocks.
     pub changed_bytes: u64,
-    /// Of these, bytes of blocks that the base has at another place: they are not stored again.
+    /// The part of `changed_bytes` in blocks that the base has at another place; these are not stored again.
     #[serde(default)]
     pub moved_bytes: u64,
-    /// Bytes outside of blocks: headers of an image.
+    /// Bytes outside blocks, such as the headers of an image.
     pub frame_bytes: u64,
 }

@@ -1,11 +1,11 @@
 //! Reads the file of a state.
 
-use super::{INDEX_ENTRY, MAGIC, Reference, Summary, WITH_MOVED, wire};
+use super::{DeltaSummary, INDEX_ENTRY, MAGIC, Reference, WITH_MOVED, wire};
 use crate::{
     codec,
     error::{DeltaError, DeltaErrorKind},
     hash::Hash,
-    layout::{Extent, Layout},
+    layout::{DeltaExtent, DeltaLayout},
 };
 use cvc_delta_rules::Transform;
 use cvc_os::{beneath::is_plain, regular};
@@ -16,21 +16,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes behind the tables: where they begin, and the magic.
+/// Length of the trailer, bytes: the offset of the tables, and the magic bytes.
 const TRAILER: u64 = 16;
-/// Sum of all lengths in a head, at most, bytes.
+/// Maximum sum of all lengths in a head, bytes.
 const MAX_BYTES: u64 = 1 << 60;
-/// Maximum ratio of compression: zstd makes 128 KiB of four bytes.
+/// Maximum compression ratio: zstd can compress 128 KiB to four bytes.
 const MAX_RATIO: u64 = 1 << 15;
 
-/// The file of a state, opened.
+/// An opened file of a state.
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
     file: File,
-    summary: Summary,
+    summary: DeltaSummary,
     packets: Vec<Packet>,
-    /// Where each stored block begins among all of them, uncompressed, bytes; one more for the end.
+    /// Start of each stored block in the uncompressed packets, bytes; one more entry for the end of the last block.
     starts: Vec<u64>,
     images: Vec<Tables>,
     file_bytes: u64,
@@ -40,7 +40,7 @@ pub struct StateFile {
 struct Packet {
     offset: u64,
     packed: u64,
-    /// Where it begins among all packets, uncompressed, bytes.
+    /// Start of this packet in the sequence of all uncompressed packets, bytes.
     start: u64,
     bytes: u64,
     hash: Hash,
@@ -48,19 +48,19 @@ struct Packet {
 
 #[derive(Debug)]
 struct Tables {
-    layout: Layout,
+    layout: DeltaLayout,
     frame: Vec<u8>,
     references: Vec<Reference>,
-    /// Numbers of moved blocks among all blocks of the base.
+    /// For each block whose content the base has at another place, the number of that content's block among all blocks of the base.
     moved: Vec<u64>,
 }
 
 impl StateFile {
-    /// Reads what a file is, and no more of it.
+    /// Reads only the summary of a file.
     ///
     /// # Errors
-    /// Where it is none, or its head is damaged.
-    pub fn read_summary(path: &Path) -> Result<Summary, DeltaError> {
+    /// The file is not a state file, or its head is damaged.
+    pub fn read_summary(path: &Path) -> Result<DeltaSummary, DeltaError> {
         let opened = Opened::new(path)?;
         let before = opened.read(opened.tables_at, wire::BEFORE as u64)?;
         let length = u64::from_le_bytes(before[..8].try_into().expect("eight bytes"));
@@ -75,7 +75,7 @@ impl StateFile {
     /// Opens a file and reads its tables.
     ///
     /// # Errors
-    /// Where it is none, or its tables are damaged.
+    /// The file is not a state file, or its tables are damaged.
     pub fn open(path: &Path) -> Result<Self, DeltaError> {
         let opened = Opened::new(path)?;
         let tables = opened.read(opened.tables_at, opened.tables_bytes)?;
@@ -98,17 +98,17 @@ impl StateFile {
                 wire::take_section(path, &mut rest, &format!("{what} of {}", entry.name))
             };
             let frame = table("the frame")?.to_vec();
-            let mut layout = Layout {
+            let mut layout = DeltaLayout {
                 bytes: entry.bytes,
                 extents: Vec::new(),
             };
             let mut end = 0_u64;
             wire::expand(path, table("the extents")?, entry.blocks, |e: &[u8; 24]| {
                 let [offset, start, bytes] = [0, 1, 2].map(|n| wire::number(e, n));
-                // distinct ones cannot be packed into nothing
+                // extents must not overlap or be empty: otherwise a small table could claim any number of them
                 let is_next = bytes > 0 && offset >= end;
                 end = offset.checked_add(bytes).filter(|_| is_next)?;
-                layout.extents.push(Extent {
+                layout.extents.push(DeltaExtent {
                     offset,
                     start,
                     bytes,
@@ -165,37 +165,37 @@ impl StateFile {
         })
     }
 
-    /// What it is.
+    /// Returns the summary of the state.
     #[must_use]
-    pub fn summary(&self) -> &Summary {
+    pub fn summary(&self) -> &DeltaSummary {
         &self.summary
     }
 
-    /// Its path.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length, bytes.
+    /// Returns the length of the file, bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// Bytes of the blocks that it stores, before compression.
+    /// Returns the uncompressed size of the stored blocks, bytes.
     #[must_use]
     pub fn new_bytes(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     #[must_use]
     pub fn packets(&self) -> usize {
         self.packets.len()
     }
 
-    pub(crate) fn layout(&self, image: usize) -> &Layout {
+    pub(crate) fn layout(&self, image: usize) -> &DeltaLayout {
         &self.images[image].layout
     }
 
@@ -211,12 +211,12 @@ impl StateFile {
         &self.images[image].moved
     }
 
-    /// Length of a packet, unpacked, bytes.
+    /// Returns the uncompressed length of a packet, bytes.
     pub(crate) fn packet_bytes(&self, number: usize) -> u64 {
         self.packets[number].bytes
     }
 
-    /// In which packet a stored block begins, and where in it.
+    /// Returns the packet that contains a stored block, and the block's offset and length in it, bytes.
     pub(crate) fn place(&self, block: u32) -> (usize, usize, usize) {
         let start = self.starts[block as usize];
         let bytes = self.starts[block as usize + 1] - start;
@@ -229,7 +229,7 @@ impl StateFile {
         )
     }
 
-    /// Unpacks a packet.
+    /// Reads, checks and decompresses a packet.
     pub(crate) fn packet(&self, number: usize) -> Result<Vec<u8>, DeltaError> {
         let packet = &self.packets[number];
         let damaged = || {
@@ -259,7 +259,7 @@ impl StateFile {
         Ok(unpacked)
     }
 
-    /// Blocks were shuffled one by one.
+    /// Reverses the shuffle of a packet, block by block.
     fn unshuffle(&self, number: usize, unpacked: &mut [u8]) {
         let packet = &self.packets[number];
         let first = self.starts.partition_point(|s| *s < packet.start);
@@ -275,7 +275,7 @@ impl StateFile {
     }
 }
 
-/// A file with the place of its tables.
+/// A file and the offset of its tables.
 struct Opened<'a> {
     path: &'a Path,
     file: File,
@@ -328,11 +328,11 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Reads the head. Whatever it says, sums over its files are numbers, and its names lead nowhere else.
-fn take_summary(path: &Path, rest: &mut &[u8]) -> Result<Summary, DeltaError> {
+/// Reads the head and validates it: the sums over its files must not overflow, and no name may lead out of the directory.
+fn take_summary(path: &Path, rest: &mut &[u8]) -> Result<DeltaSummary, DeltaError> {
     let head = wire::take_section(path, rest, "the head")?;
     let damaged = |what: &str| DeltaError::damaged(path, what);
-    let summary: Summary = serde_json::from_slice(head).map_err(|_| damaged("the head"))?;
+    let summary: DeltaSummary = serde_json::from_slice(head).map_err(|_| damaged("the head"))?;
     let all = summary.images.iter().flat_map(|i| {
         [
             i.bytes,
@@ -355,8 +355,8 @@ fn take_summary(path: &Path, rest: &mut &[u8]) -> Result<Summary, DeltaError> {
     Ok(summary)
 }
 
-/// Whether each name leads down and stands once, and none leads through a link or a file.
-fn has_plain_names(summary: &Summary) -> bool {
+/// Returns whether all names are relative, unique, and do not pass through a link or a file.
+fn has_plain_names(summary: &DeltaSummary) -> bool {
     let links = summary.links.iter().map(|(name, _)| name);
     let names: Vec<&Path> = summary
         .images
@@ -372,10 +372,10 @@ fn has_plain_names(summary: &Summary) -> bool {
         && !names.iter().any(is_below_another)
 }
 
-/// Places of packets. Each has bytes of the file, so that there are no more than fit.
+/// Reads the index of packets. Each packet must have at least one byte in the file, which limits their number.
 fn packets(
     path: &Path,
-    summary: &Summary,
+    summary: &DeltaSummary,
     tables_at: u64,
     index: &[u8],
 ) -> Result<Vec<Packet>, DeltaError> {
@@ -386,7 +386,7 @@ fn packets(
         let [offset, packed, bytes] = [0, 1, 2].map(|n| wire::number(entry, n));
         let is_next = offset >= end && packed > 0;
         end = offset.checked_add(packed).filter(|_| is_next)?;
-        // no codec unpacks a byte to more
+        // no codec has a higher compression ratio
         if end > tables_at || bytes / MAX_RATIO > packed {
             return None;
         }
@@ -403,10 +403,10 @@ fn packets(
     Ok(packets)
 }
 
-/// Where stored blocks begin in all packets, and where the last one ends. A packet ends with a block.
+/// Returns the start of each stored block in the uncompressed packets, and the end of the last block. Every packet must end at the end of a block.
 fn starts(
     path: &Path,
-    summary: &Summary,
+    summary: &DeltaSummary,
     packets: &[Packet],
     lengths: &[u8],
 ) -> Result<Vec<u64>, DeltaError> {
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn names_that_lead_through_others_are_refused() {
-        let summary = |links: &[&str]| Summary {
+        let summary = |links: &[&str]| DeltaSummary {
             state: 1,
             base: None,
             addressing: cvc_delta_rules::Addressing::Index,

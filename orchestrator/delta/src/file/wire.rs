@@ -1,4 +1,4 @@
-//! Sections with checksums, and files that appear whole.
+//! Sections with checksums, and files that are written atomically.
 
 use crate::{
     error::{DeltaError, DeltaErrorKind},
@@ -9,19 +9,19 @@ use std::{
     path::Path,
 };
 
-/// How the names of files begin that are not whole yet.
+/// Prefix of the names of files that are not complete yet.
 pub const NEW: &str = ".cvc-new-";
-/// Bytes before a section: its length and its checksum.
+/// Bytes in front of a section: its length (8) and its checksum (16).
 pub const BEFORE: usize = 8 + 16;
 
-/// Appends a section.
+/// Appends a section with its length and checksum.
 pub fn put_section(out: &mut Vec<u8>, section: &[u8]) {
     out.extend_from_slice(&(section.len() as u64).to_le_bytes());
     out.extend_from_slice(&Hash::of(section).0);
     out.extend_from_slice(section);
 }
 
-/// Takes a section off the front.
+/// Removes the first section from `rest`, checks it, and returns it.
 pub fn take_section<'a>(
     path: &Path,
     rest: &mut &'a [u8],
@@ -39,7 +39,7 @@ pub fn take_section<'a>(
     Ok(section)
 }
 
-/// What follows the first bytes of a file, and the last one of these, the version.
+/// Checks the magic bytes at the beginning of a file. Returns the bytes after them, and the format version, which is the last magic byte.
 pub fn after_magic<'a>(
     path: &Path,
     bytes: &'a [u8],
@@ -62,7 +62,7 @@ pub fn after_magic<'a>(
     Ok((rest, found[7]))
 }
 
-/// Compresses a table.
+/// Compresses a table with zstd.
 pub fn squeeze(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DeltaError> {
     let mut out = (bytes.len() as u64).to_le_bytes().to_vec();
     out.extend(
@@ -71,8 +71,8 @@ pub fn squeeze(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DeltaError> {
     Ok(out)
 }
 
-/// Undoes [`squeeze`] for a table of at most `most` entries of N bytes, entry by entry: `take` refuses one, and then the others are not unpacked. What
-/// a table says of its length allocates nothing.
+/// Decompresses a table of at most `most` entries of N bytes, entry by entry, and stops at the first entry that `take` refuses. No memory is
+/// allocated for the length that the table claims.
 pub fn expand<const N: usize>(
     path: &Path,
     bytes: &[u8],
@@ -93,27 +93,27 @@ pub fn expand<const N: usize>(
             from.read_exact(&mut entry).ok()?;
             take(&entry)?;
         }
-        // nothing may follow
+        // no bytes may follow the last entry
         (from.read(&mut [0]).ok()? == 0).then_some(())
     };
     all().ok_or_else(|| DeltaError::damaged(path, "a table"))
 }
 
-/// A number of a table's entry.
+/// Returns the number at index `n` of a table's entry, which consists of 8-byte numbers.
 pub fn number(entry: &[u8], n: usize) -> u64 {
     u64::from_le_bytes(entry[n * 8..n * 8 + 8].try_into().expect("eight bytes"))
 }
 
-/// Writes a file that appears whole or not at all, also after a loss of power.
+/// Writes a file atomically: after a loss of power, too, it is complete or does not exist.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DeltaError> {
-    let mut file = beside(path)?;
+    let mut file = temporary_next_to(path)?;
     file.write_all(bytes)
         .map_err(DeltaError::io(path, "write"))?;
     put_in_place(path, file)
 }
 
-/// A temporary file in the directory of `path`.
-pub fn beside(path: &Path) -> Result<tempfile::NamedTempFile, DeltaError> {
+/// Creates a temporary file in the directory of `path`.
+pub fn temporary_next_to(path: &Path) -> Result<tempfile::NamedTempFile, DeltaError> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty());
     tempfile::Builder::new()
         .prefix(NEW)
@@ -121,9 +121,9 @@ pub fn beside(path: &Path) -> Result<tempfile::NamedTempFile, DeltaError> {
         .map_err(DeltaError::io(path, "write"))
 }
 
-/// Gives a temporary file its name.
+/// Renames a temporary file to `path`.
 pub fn put_in_place(path: &Path, file: tempfile::NamedTempFile) -> Result<(), DeltaError> {
-    // it stays its owner's alone, as images are: it holds the memory of processes
+    // only the owner can read the file, as with images: it contains the memory of processes
     file.as_file()
         .sync_all()
         .map_err(DeltaError::io(path, "write"))?;

@@ -1,7 +1,7 @@
 //! Writes the file of a state, packet by packet.
 
-use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
-use crate::{codec, error::DeltaError, hash::Hash, layout::Layout};
+use super::{DeltaSummary, INDEX_ENTRY, MAGIC, Reference, wire};
+use crate::{codec, error::DeltaError, hash::Hash, layout::DeltaLayout};
 use cvc_delta_rules::{Codec, Transform};
 use rayon::prelude::*;
 use std::{
@@ -9,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of blocks that wait to be compressed together, by all cores.
+/// Bytes of blocks that are collected before all cores compress them together.
 const WAITING: usize = 8 << 20;
 
-/// A file that is being written. Dropping it leaves nothing.
+/// A state file that is being written. If it is dropped before [`StateWriter::finish`], no file remains.
 pub struct StateWriter {
     path: PathBuf,
     file: BufWriter<tempfile::NamedTempFile>,
@@ -21,24 +21,24 @@ pub struct StateWriter {
     transform: Transform,
     packet_blocks: u32,
     packets: Vec<Vec<u8>>,
-    /// The packet to which blocks are added, and how many it has.
+    /// The packet to which blocks are added; the next field is its number of blocks.
     open: Vec<u8>,
     open_blocks: u32,
     waiting_bytes: usize,
     index: Vec<u8>,
-    /// Lengths of stored blocks, in their order.
+    /// Lengths of the stored blocks, in order, bytes.
     lengths: Vec<u32>,
     tables: Vec<u8>,
 }
 
-/// What was written.
+/// Sizes of a written file.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct WrittenDelta {
     /// Length of the file, bytes.
     pub file_bytes: u64,
-    /// Length of the packets, compressed, bytes.
+    /// Compressed length of all packets, bytes.
     pub packet_bytes: u64,
-    /// The same before compression, bytes.
+    /// Uncompressed length of all packets, bytes.
     pub new_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ impl StateWriter {
         transform: Transform,
         packet_blocks: u32,
     ) -> Result<Self, DeltaError> {
-        let mut file = BufWriter::with_capacity(1 << 20, wire::beside(path)?);
+        let mut file = BufWriter::with_capacity(1 << 20, wire::temporary_next_to(path)?);
         file.write_all(&MAGIC)
             .map_err(DeltaError::io(path, "write"))?;
         Ok(Self {
@@ -134,10 +134,11 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Adds the tables of the next file of the state. `moved`: numbers of moved blocks among all blocks of the base.
+    /// Adds the tables of the next file of the state. For each block whose content the base has at another place, `moved` has the number of that
+    /// content's block among all blocks of the base.
     pub fn image(
         &mut self,
-        layout: &Layout,
+        layout: &DeltaLayout,
         frame: &[u8],
         references: &[Reference],
         moved: &[u64],
@@ -153,7 +154,7 @@ impl StateWriter {
             .flat_map(|r| r.code().to_le_bytes())
             .collect();
         wire::put_section(&mut self.tables, frame);
-        // neighbours that moved together are neighbours still: mostly zeros
+        // store differences: blocks that moved together are still adjacent, so most differences are zero
         let mut expected = 0_u64;
         let moved: Vec<u8> = moved
             .iter()
@@ -170,13 +171,13 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Number of blocks so far.
+    /// Returns the number of blocks stored so far.
     pub fn stored(&self) -> u32 {
         u32::try_from(self.lengths.len()).expect("checked when they were added")
     }
 
-    /// Writes the tables; then the file has its name.
-    pub fn finish(mut self, summary: &Summary) -> Result<Written, DeltaError> {
+    /// Writes the tables, and renames the complete file to its final name.
+    pub fn finish(mut self, summary: &DeltaSummary) -> Result<WrittenDelta, DeltaError> {
         self.close_packet();
         self.flush()?;
         let packet_bytes = self.at - MAGIC.len() as u64;
@@ -198,7 +199,7 @@ impl StateWriter {
             .into_inner()
             .map_err(|e| DeltaError::io(&path, "write")(e.into_error()))?;
         wire::put_in_place(&path, file)?;
-        Ok(Written {
+        Ok(WrittenDelta {
             file_bytes: at,
             packet_bytes,
             new_bytes,

@@ -1,4 +1,4 @@
-//! Files that are damaged, missing or mixed up.
+//! Damaged, missing or interchanged files.
 
 use crate::hostile::reseal;
 use crate::process::{DATA, PAGE, Process, files};
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A series of four states, each against the one before; returns its directory.
+/// Creates a series of four states, each stored against the previous one; returns its directory.
 fn series(dir: &Path) -> PathBuf {
     let place = dir.join("series");
     let options = SeriesOptions {
@@ -23,7 +23,7 @@ fn series(dir: &Path) -> PathBuf {
         for page in 0..8 {
             process.pages.insert(DATA + page * PAGE, 1000 * t + page);
         }
-        // what the state before has at another place
+        // content that the previous state has at another place
         process
             .pages
             .insert(DATA + 40 * PAGE + t * PAGE, 1000 * (t - 1) + 1);
@@ -85,7 +85,7 @@ fn a_flipped_byte_is_found_where_it_is() {
         told.contains("0003.state: damaged: packet 1 of 4, at byte 8"),
         "{told}"
     );
-    // nothing is half-written, and blocks of other packets can be read
+    // no partial file remains, and blocks in other packets can be read
     let to = dir.path().join("back");
     let open = Series::open(&place).unwrap();
     assert!(open.restore(3, &to, &|_| {}).is_err());
@@ -134,7 +134,7 @@ fn a_file_that_is_another_one_than_was_stored_is_not_restored() {
         "{told}"
     );
     assert!(!to.exists());
-    // nothing is wrong with the others
+    // the other states are intact
     open.restore(2, &to, &|_| {}).unwrap();
 }
 
@@ -161,7 +161,7 @@ fn a_manifest_that_leads_elsewhere_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Wherever a file is changed, cut or filled: an error or the right bytes, never a panic, never others.
+    /// Changing, truncating or overwriting a file at any position results in an error or the correct bytes; never in a panic or wrong bytes.
     #[test]
     fn no_damage_gives_other_bytes(at in 0.0..1.0_f64, flip in 1..=255_u8, cut in any::<bool>()) {
         let dir = DIR.with(|dir| dir.path().to_owned());

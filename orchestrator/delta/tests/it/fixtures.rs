@@ -1,4 +1,4 @@
-//! The checkpoints in `fixtures/relax`, which the pages and the tests of the program store: four states of two ranks, gzip'd. This is how they are made;
+//! Writes the checkpoints in `fixtures/relax`, which the documentation and the tests of the program use: four states of two ranks, gzip-compressed.
 //! `CVC_WRITE_FIXTURES=1 cargo test -p cvc-delta fixtures` writes them again.
 
 use crate::common::{Area, END_OF_STACK, Kind, child, file, gunzip, gzip, image, parent};
@@ -9,24 +9,24 @@ const EXE: u64 = 0x5000_0000_0000;
 const HEAP: u64 = 0x5000_0002_0000;
 const FIELD: u64 = 0x7f00_0000_0000;
 const LIBRARY: u64 = 0x7f10_0000_0000;
-/// Pages of the field that change in each step.
+/// Number of pages of the field that change in every step.
 const FRONT: usize = 20;
-/// Pages of it that change once, each step others.
+/// Number of pages of the field that change once, different ones in each step.
 const TRAIL: usize = 10;
 
-/// A page of one word: it compresses well, so that these files stay small.
+/// Returns a page with one repeated word. It compresses well, so that the files stay small.
 fn page(kind: u64, number: usize, version: u64) -> Vec<u8> {
     let word = (kind << 48 | (number as u64) << 16 | version).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     word.to_le_bytes().repeat(PAGE / 8)
 }
 
-/// A stretch of memory: the areas that DMTCP writes for it, and its pages.
+/// A memory region: the areas that DMTCP writes for it, and its pages.
 struct Stretch {
     areas: Vec<Area>,
     pages: Vec<Vec<u8>>,
 }
 
-/// The image of a rank in a state, from 1.
+/// Returns the image of a rank in a state; both are counted from 1.
 fn relax(rank: u64, state: u64) -> Vec<u8> {
     let pages = |kind: u64, count: usize, version: &dyn Fn(usize) -> u64| -> Vec<Vec<u8>> {
         (0..count).map(|n| page(kind, n, version(n))).collect()
@@ -44,12 +44,12 @@ fn relax(rank: u64, state: u64) -> Vec<u8> {
     };
     let field = |n: usize| match n {
         n if n < FRONT => state,
-        // the step that wrote it, if it was written by now
+        // the step that wrote the page, if it has been written by now
         n => Some(2 + ((n - FRONT) / TRAIL) as u64)
             .filter(|step| *step <= state)
             .unwrap_or(1),
     };
-    // the heap has grown after the first state, and everything behind it has moved in the file
+    // the heap has grown after the first state, which moves all later data in the file
     let heap = if state == 1 { 40 } else { 43 };
     let stretches = [
         named(EXE, 5, "/home/u/relax", pages(1, 8, &|_| 1)),
@@ -80,7 +80,7 @@ fn relax(rank: u64, state: u64) -> Vec<u8> {
         let mut left = stretch.pages.iter();
         for area in &stretch.areas {
             at += PAGE;
-            // what the writer never clears differs from one checkpoint to the next
+            // bytes that DMTCP never initialises differ between checkpoints
             bytes[at - 64..at].fill(u8::try_from(state).unwrap());
             for page in left.by_ref().take(area.data / PAGE) {
                 bytes[at..at + PAGE].copy_from_slice(page);

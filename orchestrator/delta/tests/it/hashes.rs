@@ -1,4 +1,4 @@
-//! Hashes that are missing, damaged or of another state: they are made again from what is stored.
+//! Missing or damaged hashes, and hashes of another state, are computed again from the stored states.
 
 use crate::process::{DATA, PAGE, Process, files};
 use cvc_delta::{KeptHashes, Method, Series, SeriesOptions, Signature};
@@ -17,7 +17,7 @@ fn state(dir: &Path, n: u64) -> PathBuf {
     state
 }
 
-/// A series of three states, each against the first.
+/// Creates a series of three states, each stored against the first.
 fn series(dir: &Path) -> PathBuf {
     let options = SeriesOptions {
         method: Method::Differential,
@@ -31,7 +31,7 @@ fn series(dir: &Path) -> PathBuf {
     place
 }
 
-/// What may become of a file of hashes, and what is told of it.
+/// Returns possible damage of a file of hashes, each with the expected message.
 fn wrongs(place: &Path) -> Vec<(Option<Vec<u8>>, &'static str)> {
     let good = fs::read(place.join("0001.sign")).unwrap();
     let mut flipped = good.clone();
@@ -41,11 +41,11 @@ fn wrongs(place: &Path) -> Vec<(Option<Vec<u8>>, &'static str)> {
     vec![
         (
             None,
-            "0001.sign: missing: the next state is compared with it",
+            "0001.sign: missing: it is needed to add the next state",
         ),
         (
             Some(flipped),
-            "0001.sign: damaged: the hashes: its checksum is another",
+            "0001.sign: damaged: the hashes: checksum mismatch",
         ),
         (Some(good[..100].to_vec()), "0001.sign: damaged: "),
         (
@@ -114,7 +114,7 @@ fn the_next_state_is_compared_with_hashes_that_are_made_again() {
             };
             assert!(why.contains(said), "{why}");
         }
-        // the state is stored as it is against hashes that were never damaged
+        // the result is the same as with hashes that were never damaged
         let stored = (
             fs::read(copy.join("0004.state")).unwrap(),
             fs::read(copy.join("0001.sign")).unwrap(),
@@ -212,7 +212,7 @@ fn hashes_that_no_method_needs_are_not_missed() {
             };
             assert_eq!(hashes, expected, "{method:?} {}", kept.state);
         }
-        // and the next state is compared
+        // the next state can be added
         let next = series.add(&state(dir.path(), 5), &|_| {}).unwrap();
         assert!(next.volumes.is_some());
         assert!(series.take_made_again().is_empty());

@@ -1,7 +1,9 @@
-//! Series of others that are made to harm who opens them, and states that change while they are stored.
+//! Series that were manipulated to harm the user, and states that change while they are stored.
 
 use crate::process::{Process, files};
-use cvc_delta::{Chain, DeltaErrorKind, Hash, Method, Series, SeriesOptions, StateFile, Summary};
+use cvc_delta::{
+    Chain, DeltaErrorKind, DeltaSummary, Hash, Method, Series, SeriesOptions, StateFile,
+};
 use std::{
     cell::Cell,
     fs,
@@ -11,25 +13,25 @@ use std::{
     time::Duration,
 };
 
-/// Where the tables of a state's file are.
+/// Returns the range of the tables in a state's file.
 fn tables(bytes: &[u8]) -> std::ops::Range<usize> {
     let end = bytes.len() - 16;
     u64::from_le_bytes(bytes[end..end + 8].try_into().unwrap()) as usize..end
 }
 
-/// A section with its right checksum.
+/// Returns a section with a correct checksum.
 fn section(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     [&length, &Hash::of(bytes).0[..], bytes].concat()
 }
 
-/// Gives a state's file another head, with right checksums; `None`: the digest stays, too.
-pub fn reseal(path: &Path, is_consistent: bool, edit: impl FnOnce(&mut Summary)) {
+/// Edits the head of a state's file and updates all checksums; unless `is_consistent`, the digest stays unchanged.
+pub fn reseal(path: &Path, is_consistent: bool, edit: impl FnOnce(&mut DeltaSummary)) {
     let bytes = fs::read(path).unwrap();
     let tables = tables(&bytes);
     let head_bytes = u64::from_le_bytes(bytes[tables.start..][..8].try_into().unwrap()) as usize;
     let (head, rest) = bytes[tables.start + 24..].split_at(head_bytes);
-    let mut summary: Summary = serde_json::from_slice(head).unwrap();
+    let mut summary: DeltaSummary = serde_json::from_slice(head).unwrap();
     edit(&mut summary);
     if is_consistent {
         summary.digest = summary.digest_of_files();
@@ -38,7 +40,7 @@ pub fn reseal(path: &Path, is_consistent: bool, edit: impl FnOnce(&mut Summary))
     fs::write(path, [&bytes[..tables.start], &head, rest].concat()).unwrap();
 }
 
-/// A state of a directory with a file and a link, stored: the directory of everything, the state, and its file.
+/// Stores a state with a file and a link; returns the enclosing temporary directory, the directory of the state, and the state's file.
 fn stored(options: SeriesOptions) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
@@ -82,7 +84,7 @@ fn no_name_of_a_state_leads_out_of_the_place_where_it_is_restored() {
     let names = |dir: &Path| fs::read_dir(dir).unwrap().count();
     let before = names(dir.path());
     for links in cases {
-        let linked = |summary: &mut Summary| {
+        let linked = |summary: &mut DeltaSummary| {
             let owned = |(name, to): &(&str, &str)| ((*name).to_owned(), (*to).to_owned());
             summary.links = links.iter().map(owned).collect();
         };
@@ -93,7 +95,7 @@ fn no_name_of_a_state_leads_out_of_the_place_where_it_is_restored() {
             fs::write(&file, &whole).unwrap();
             continue;
         }
-        // a file instead of the last link
+        // a file in place of the last link
         fs::write(&file, &whole).unwrap();
         reseal(&file, true, |summary| {
             linked(summary);
@@ -114,7 +116,7 @@ fn no_name_of_a_state_leads_out_of_the_place_where_it_is_restored() {
 fn what_a_head_says_that_its_digest_does_not_is_found() {
     let (dir, state, file) = stored(SeriesOptions::default());
     let whole = fs::read(&file).unwrap();
-    let edits: [fn(&mut Summary); 4] = [
+    let edits: [fn(&mut DeltaSummary); 4] = [
         |s| s.links[0].1 = "/etc/passwd".into(),
         |s| s.links[0].0 = "other".into(),
         |s| s.images[0].mode = 0o4755,
@@ -125,13 +127,13 @@ fn what_a_head_says_that_its_digest_does_not_is_found() {
         reseal(&file, false, edit);
         let error = series.verify(1, None, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("names, permissions or links"), "{error}");
-        // with another digest it is another state
+        // with another digest it is a different state
         fs::write(&file, &whole).unwrap();
         reseal(&file, true, edit);
         series.verify(1, None, &|_| {}).unwrap_err();
         fs::write(&file, &whole).unwrap();
     }
-    // of a state from elsewhere as of an own one, no user or group ID is set
+    // setuid and setgid bits are never restored, whether the state is foreign or not
     reseal(&file, true, |summary| summary.images[0].mode = 0o7755);
     restore(&file, &dir.path().join("back")).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -152,7 +154,7 @@ fn numbers_without_content_behind_them_are_refused_before_anything_is_unpacked()
     let (_dir, _, file) = stored(SeriesOptions::default());
     let whole = fs::read(&file).unwrap();
     for edit in [
-        (|s: &mut Summary| s.images[0].bytes = u64::MAX) as fn(&mut Summary),
+        (|s: &mut DeltaSummary| s.images[0].bytes = u64::MAX) as fn(&mut DeltaSummary),
         |s| s.images.push(s.images[0].clone()),
         |s| s.images[0].frame_bytes = 1 << 63,
         |s| s.images[0].blocks = 200_000_000,
@@ -166,7 +168,7 @@ fn numbers_without_content_behind_them_are_refused_before_anything_is_unpacked()
         );
         fs::write(&file, &whole).unwrap();
     }
-    // a table that is long when it is unpacked, with the number that it needs
+    // a table that is long after decompression, with the number of entries that it then has
     let blocks = 20_000_000_u32;
     let mut table = (u64::from(blocks) * 4).to_le_bytes().to_vec();
     let mut encoder = zstd::stream::write::Encoder::new(&mut table, 3).unwrap();
@@ -249,7 +251,7 @@ fn an_older_manifest_removes_no_later_state() {
         fs::write(place.join("manifest.json"), &newer).unwrap();
     }
     assert_eq!(series.add(&state, &|_| {}).unwrap().state, 5);
-    // a state that was begun and not finished goes, and one that was pruned
+    // an unfinished state is removed, and so is a pruned one
     let last = fs::read(place.join("0005.state")).unwrap();
     fs::write(place.join("0006.state"), &last).unwrap();
     fs::write(place.join(".cvc-new-0006"), "").unwrap();
@@ -277,7 +279,7 @@ fn a_state_is_of_one_moment_or_it_is_refused() {
         file.write_all_at(bytes, at).unwrap();
     };
     let changes: [&dyn Fn(); 6] = [
-        // the first block has been read by then, and equals that of the base
+        // the first block has been read by then, and is equal to the block of the base
         &|| {
             (
                 write_at(&one, 0, &[7; 4096]),
@@ -302,11 +304,11 @@ fn a_state_is_of_one_moment_or_it_is_refused() {
         &|| fs::remove_file(&two).unwrap(),
     ];
     for (number, change) in changes.iter().enumerate() {
-        // at the first sign of progress, and later, when blocks are stored
+        // at the first progress report, and later, when blocks are stored
         for calls in [1, 5] {
             fs::write(&one, vec![1; 40 << 20]).unwrap();
             fs::write(&two, "small").unwrap();
-            // so that there is something to be stored
+            // so that there are blocks to store
             write_at(&one, 20 << 20, &[number as u8 + 10; 4096]);
             std::thread::sleep(Duration::from_millis(30));
             let count = Cell::new(0);

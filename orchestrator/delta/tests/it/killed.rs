@@ -1,4 +1,5 @@
-//! A restore that is killed leaves a directory; the next one to the same place removes it, but none that another process is still filling.
+//! A killed restore leaves a temporary directory. The next restore to the same place removes it, but not a directory that another process is
+//! filling.
 
 use crate::process::{Process, files};
 use cvc_delta::{Series, SeriesOptions};
@@ -13,7 +14,7 @@ use std::{
 const SERIES: &str = "CVC_TEST_RESTORE_SERIES";
 const TO: &str = "CVC_TEST_RESTORE_TO";
 
-/// Not a test of its own: a process that begins to restore, and stays there.
+/// Not a test by itself: when requested, this process begins a restore and then waits.
 #[test]
 fn restores_and_stays_there_if_it_is_asked() {
     let (Some(series), Some(to)) = (env::var_os(SERIES), env::var_os(TO)) else {
@@ -48,7 +49,7 @@ impl Drop for Restoring {
     }
 }
 
-/// What is there beside the places that are asked for.
+/// Returns what the directory contains in addition to the restored states.
 fn temporary(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir)
         .unwrap()
@@ -65,7 +66,7 @@ fn temporary(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until so many directories are being filled.
+/// Waits until `count` directories are being filled.
 fn wait_for(dir: &Path, count: usize) -> Vec<PathBuf> {
     let begin = Instant::now();
     loop {
@@ -102,7 +103,7 @@ fn what_a_killed_restore_left_goes_and_what_a_living_one_fills_stays() {
         "a killed one cannot clean up"
     );
 
-    // one for another place has nothing to do with it
+    // a restore to another place has no effect on it
     series.restore(1, &beside.join("back-2"), &|_| {}).unwrap();
     assert_eq!(temporary(&beside), of_killed);
 
@@ -128,7 +129,7 @@ fn a_restore_that_ends_or_fails_leaves_nothing_beside() {
     let place = dir.path().join("series");
     let mut series = Series::create(&place, SeriesOptions::default()).unwrap();
     series.add(&state, &|_| {}).unwrap();
-    // a name as long as names may be
+    // a name of the maximum length
     let long = dir.path().join("é".repeat(127));
     series.restore(1, &long, &|_| {}).unwrap();
     assert!(files(&long) == files(&state));

@@ -1,4 +1,4 @@
-//! Which base each method takes.
+//! Checks which base each method uses.
 
 use crate::process::{DATA, PAGE, Process, content, files};
 use cvc_delta::{
@@ -6,7 +6,7 @@ use cvc_delta::{
 };
 use std::fs;
 
-/// Ten states: a few pages change always, and a front leaves changed pages behind.
+/// Stores ten states with a method. A few pages change in every state, and a moving front leaves changed pages behind.
 fn run(method: Method) -> Vec<StateRecord> {
     let dir = tempfile::tempdir().unwrap();
     let options = SeriesOptions {
@@ -28,7 +28,7 @@ fn run(method: Method) -> Vec<StateRecord> {
         series.add(&state, &|_| {}).unwrap();
     }
     let records = series.states().to_vec();
-    // what is told beforehand is what is done
+    // the predicted decisions are those of the series
     let states: Vec<_> = (1..=10)
         .map(|t| dir.path().join(format!("state-{t}")))
         .collect();
@@ -89,7 +89,7 @@ fn adca_without_a_bound_is_differential_and_below_one_incremental() {
 
 #[test]
 fn adca_moves_its_base_when_the_ratio_is_exceeded() {
-    // of t states since the base 4 + 6t pages differ, since the state before 10: more than twice at t = 3
+    // of state t after the base, 4 + 6t pages differ from the base and 10 from the previous state: the ratio exceeds 2 at t = 3
     let records = run(Method::Adca {
         threshold: Threshold::Ratio(2.0),
     });
@@ -143,8 +143,8 @@ fn nothing_that_changed_is_no_reason_for_a_new_base() {
     assert_eq!(series.states()[2].changed_bytes, 0);
 }
 
-/// What DMTCP saves beside the images is the same file in each checkpoint, under a number of its own each time. ADCA of such a series was 24.9 MiB as
-/// campaigns compute it, 38.9 as it was stored, and 65 by `cvc delta compare`: names counted differently.
+/// A file that DMTCP saves next to the images has a different number in each checkpoint, but is the same file. Before, the volume of such a series
+/// with ADCA was 24.9 MiB in campaigns, 38.9 as stored, and 65 by `cvc delta compare`, because each matched names differently.
 #[test]
 fn a_saved_file_is_the_same_under_another_number_however_it_is_counted() {
     let adca = Method::Adca {
@@ -206,7 +206,7 @@ fn checkpoints_of_two_programs_are_not_compared() {
     };
     let error = read(&states).unwrap_err().to_string();
     assert!(
-        error.contains("no process of it is in") && error.contains("40000"),
+        error.contains("it has no process in common with") && error.contains("40000"),
         "{error}"
     );
     assert!(read(&[states[0].clone(), states[0].clone()]).is_ok());

@@ -1,18 +1,18 @@
-//! The reported behaviour of ADCA (paper `delta`: Airbag, 25 checkpoints): its base changes once, at t = 7; two files restore a state up to there,
-//! three afterwards. Airbag is not public; a front that crosses a domain at rest behaves so.
+//! Reproduces the reported behaviour of ADCA (paper `delta`: Airbag, 25 checkpoints): its base changes once, at t = 7; up to then two files restore
+//! a state, afterwards three. Airbag is not public; a front that moves through a domain at rest behaves in the same way.
 
 use cvc_delta::{Matrix, Method, Threshold};
 
 const STATES: usize = 25;
-/// Blocks that the front passes between two states.
+/// Number of blocks that the front passes between two states.
 const STEP: usize = 40;
-/// Blocks of the domain: the front has crossed it before the eighth state is taken.
+/// Number of blocks of the domain; the front has crossed it before the eighth state.
 const DOMAIN: usize = 7 * STEP;
-/// Blocks behind it that keep changing.
+/// Number of blocks behind the front that keep changing.
 const LEFT_BEHIND: usize = 40;
 const BLOCK: u64 = 4096;
 
-/// The state in which each block was changed last, before or at each state: what a program with such a front does, block by block.
+/// Returns the differences between the states of a program with such a front; for each state and block, the last change is computed.
 fn front() -> Matrix {
     let mut content = vec![0_usize; DOMAIN + LEFT_BEHIND];
     let mut states: Vec<Vec<usize>> = Vec::new();
@@ -49,7 +49,7 @@ fn front() -> Matrix {
     )
 }
 
-/// States, from 1, in which the base moves.
+/// Returns the states, counted from 1, in which the base changes.
 fn switches(threshold: Threshold) -> Vec<usize> {
     front().switches(threshold).iter().map(|t| t + 1).collect()
 }
@@ -62,7 +62,7 @@ fn the_base_changes_once_at_the_seventh_state_for_a_range_of_thresholds() {
     }
     assert_ne!(switches(Threshold::Ratio(2.99)), [7]);
     assert_ne!(switches(Threshold::Ratio(3.5)), [7]);
-    // the other reading of the damaged rule: a difference of bytes
+    // the other possible reading of the incomplete rule: a difference in bytes
     let step = STEP as i64 * BLOCK as i64;
     for bytes in [4 * step, 5 * step - 1] {
         assert_eq!(switches(Threshold::Bytes(bytes)), [7], "{bytes}");

@@ -1,14 +1,14 @@
-//! A process of which images are made: its memory changes between them.
+//! A simulated process, whose memory changes between the images that are written of it.
 
 use crate::common::{Kind, child, gzip, image, parent};
 use cvc_image::{ReadOptions, read_image_with};
 use std::{collections::BTreeMap, fs, os::unix::fs::FileExt, path::Path};
 
 pub const PAGE: u64 = 4096;
-/// Where the data of the program begin.
+/// Start address of the program's data.
 pub const DATA: u64 = 0x5000_0001_0000;
 
-/// Memory of a process by pages: a number instead of the content, 0 for zeros.
+/// Memory of a process: for each page a number that stands for its content, 0 for zeros.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     pub pages: BTreeMap<u64, u64>,
@@ -16,13 +16,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// `pages` pages with different contents.
+    /// Creates a process with `pages` pages of different contents.
     pub fn new(vpid: i32, pages: u64) -> Self {
         let pages = (0..pages).map(|n| (DATA + n * PAGE, n + 1)).collect();
         Self { pages, vpid }
     }
 
-    /// Writes its image, in format 4 as DMTCP does: a region with a run of data wherever pages are neighbours.
+    /// Writes its image in format 4 as DMTCP does: a region, with a run of data for each range of adjacent pages.
     pub fn write(&self, path: &Path, gzipped: bool) {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for page in self.pages.keys() {
@@ -37,11 +37,11 @@ impl Process {
             areas.push(child(*start, *bytes, 3, false));
         }
         let mut bytes = image(Kind::V4, &areas);
-        // the header stands there twice
+        // the header is stored twice
         for at in [48, 4096 + 48] {
             bytes[at..at + 4].copy_from_slice(&self.vpid.to_le_bytes());
         }
-        // what the writer never clears is another in each checkpoint
+        // bytes that DMTCP never initialises differ between checkpoints
         let noise = (self.pages.values().sum::<u64>() % 251) as u8;
         fs::write(path, &bytes).unwrap();
         let read = read_image_with(path, ReadOptions { areas: true }).unwrap();
@@ -61,7 +61,7 @@ impl Process {
     }
 }
 
-/// The content of a page with this number.
+/// Returns the content of a page, given its number.
 pub fn content(number: u64) -> Vec<u8> {
     if number == 0 {
         return vec![0; PAGE as usize];
@@ -71,7 +71,7 @@ pub fn content(number: u64) -> Vec<u8> {
         .collect()
 }
 
-/// The bytes of all files below a directory, by name.
+/// Returns the bytes of all files below a directory, by name.
 pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {

@@ -1,4 +1,4 @@
-//! What is refused, each with one error that says what and where, and nothing half-written.
+//! Input that is refused: each with one error that names the problem and the file, and without leaving partial files.
 
 use crate::process::{DATA, PAGE, Process, files};
 use cvc_delta::{BlockSize, DeltaErrorKind, Method, Series, SeriesOptions, Threshold};
@@ -115,7 +115,7 @@ fn places_that_are_taken() {
         .restore(9, &dir.path().join("nine"), &|_| {})
         .unwrap_err()
         .to_string();
-    assert!(error.contains("no state 9: it has 1"), "{error}");
+    assert!(error.contains("no state 9: the series has 1"), "{error}");
     let error = Series::open(&one).unwrap_err().to_string();
     assert!(error.contains("it has no manifest.json"), "{error}");
 }

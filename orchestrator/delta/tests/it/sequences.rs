@@ -1,4 +1,4 @@
-//! Whatever a process does between its checkpoints, each of them comes back to the byte.
+//! For random changes of a process between checkpoints, each checkpoint is restored byte for byte.
 
 use crate::process::{DATA, PAGE, Process, files};
 use cvc_delta::{
@@ -9,19 +9,19 @@ use cvc_image::{ReadOptions, read_image_with};
 use proptest::prelude::*;
 use std::{cell::Cell, collections::BTreeMap, fs, path::Path};
 
-/// What happens between two checkpoints.
+/// A change between two checkpoints.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A page gets another content, or zeros.
+    /// A page gets a different content, or zeros.
     Write(u64, u64),
-    /// A page comes or goes.
+    /// A page is added or removed.
     Touch(u64),
     Free(u64),
-    /// A page gets the content of another one, of the other process too.
+    /// A page gets the content of another page, possibly of the other process.
     Copy(u64, usize, u64),
-    /// A file beside the images grows by some bytes.
+    /// A file next to the images grows by this number of bytes.
     Append(usize),
-    /// It gets another name.
+    /// The file next to the images gets a different name.
     Rename,
 }
 
@@ -76,7 +76,7 @@ fn options() -> impl Strategy<Value = SeriesOptions> {
         )
 }
 
-/// A state as files.
+/// Writes a state as files.
 fn write(dir: &Path, processes: &[Process], beside: &[u8], gzipped: bool) {
     write_named(dir, processes, "open.txt", beside, gzipped);
 }
@@ -97,7 +97,7 @@ fn record_of(series: &Series, state: u32) -> &StateRecord {
     series.states().iter().find(|s| s.state == state).unwrap()
 }
 
-/// Blocks of a state with their places and contents, all files together.
+/// The blocks of a state in all files, each with its place and its content.
 type Blocks = Vec<((String, u64), Vec<u8>)>;
 
 fn blocks(dir: &Path, options: &SeriesOptions) -> Blocks {
@@ -105,7 +105,7 @@ fn blocks(dir: &Path, options: &SeriesOptions) -> Blocks {
     let mut found = Vec::new();
     for (name, bytes) in files(dir) {
         let is_image = name.ends_with(".dmtcp") && options.addressing == Addressing::Address;
-        // where stretches of blocks begin in the file, by what they are known, and how long they are
+        // for each extent: its start in the file, its address, and its length
         let stretches = if is_image {
             let image = read_image_with(&dir.join(&name), ReadOptions { areas: true }).unwrap();
             let areas = image.areas.iter();
@@ -129,7 +129,8 @@ fn blocks(dir: &Path, options: &SeriesOptions) -> Blocks {
     found
 }
 
-/// Bytes of blocks that differ from the base's at the same place and that it has at another one, by a comparison of all with all.
+/// Returns the bytes of blocks that differ from the base's block at the same place but equal a block at another place. Compares all blocks with
+/// each other.
 fn moved(dir: &Path, series: &Series, state: u32) -> u64 {
     let base = record_of(series, state).base.unwrap();
     let [new, old] =
@@ -349,7 +350,7 @@ fn what_ranks_have_in_common_is_stored_once() {
     assert_eq!(size(true), 103 * PAGE);
 }
 
-/// More files than stay open, whose blocks lie in the same packets; each state also as exclusive or with the one before.
+/// Restores more files than can stay open, with blocks in the same packets; each state also with XOR. Each byte is reported as progress once.
 #[test]
 fn many_files_with_the_same_blocks_come_back_and_each_byte_is_told_once() {
     for transform in [Transform::None, Transform::Xor] {
@@ -366,7 +367,7 @@ fn many_files_with_the_same_blocks_come_back_and_each_byte_is_told_once() {
             let state = dir.path().join(t.to_string());
             fs::create_dir(&state).unwrap();
             for n in 0..300_u64 {
-                // blocks of their own, blocks that others have, zeros, what is the same as before, and a short one
+                // unique blocks, blocks common to several files, zeros, unchanged blocks, and a short block
                 let mut bytes = Vec::new();
                 for number in [1000 * t + n, t + n % 7, 0, 0, n, 5000 + (n + t) % 11] {
                     bytes.extend(crate::process::content(number));
@@ -451,7 +452,7 @@ fn what_is_at_another_place_of_the_base_is_not_stored_again() {
             series.add(&state, &|_| {}).unwrap()
         };
         add(1, &processes, "SYSV-1");
-        // the shared memory has another name, a rank has got a page of the other one, and one page is new
+        // the shared memory has another name, a rank has a page of the other rank, and one page is new
         processes[0].pages.insert(DATA + 3 * PAGE, 7001);
         processes[1].pages.insert(DATA + 4 * PAGE, 17);
         processes[1].pages.insert(DATA + 90 * PAGE, 99_000);
@@ -459,7 +460,7 @@ fn what_is_at_another_place_of_the_base_is_not_stored_again() {
         assert_eq!(record.changed_bytes, 23 * PAGE);
         assert_eq!(record.moved_bytes, 22 * PAGE);
         assert_eq!((record.new_bytes, record.packet_bytes), (Some(PAGE), PAGE));
-        // what was referred to in the state before is referred to again
+        // blocks that the previous state referred to are referred to again
         let record = add(3, &processes, "SYSV-3");
         assert_eq!((record.changed_bytes, record.packet_bytes), (20 * PAGE, 0));
         for n in 1..=3 {
@@ -470,7 +471,7 @@ fn what_is_at_another_place_of_the_base_is_not_stored_again() {
                 .verify(n, Some(&place.join(n.to_string())), &|_| {})
                 .unwrap();
         }
-        // what it refers to is not removed
+        // states that it refers to are not removed
         assert!(series.prune(1).unwrap().is_empty());
         let file = place.join("series/0002.state");
         let summary = StateFile::open(&file).unwrap().summary().clone();
@@ -527,7 +528,7 @@ fn series_of_the_first_version_are_read_and_go_on() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Wherever a stretch begins and ends: in headers, in blocks, beyond the end.
+    /// Reads ranges that begin and end anywhere: in headers, in blocks, beyond the end.
     #[test]
     fn a_stretch_of_a_file_is_what_the_file_has_there(
         options in options(),

@@ -1,41 +1,60 @@
-//! Everything that is decided about a run before anything is written.
+//! Makes all decisions about a run, before anything is written.
 
 use super::site::ReadySite;
 use crate::{
     ckpt::{self, Checkpointer, checkpointer},
-    mpi::MpiInstall,
-    run::{AllocatedNodes, Node, Nodes, RunContext, RunError, Task, marker, new_tmp_dir, work_dir},
+    mpi::{Missing, MpiInstall},
+    run::{
+        AllocatedNodes, Node, Nodes, RunContext, RunError, Task, UsedFileSystem, flush_dir, marker,
+        new_tmp_dir, work_dir, written_tmp_dir,
+    },
     tracer::{Instrumentation, tracer},
+    transport::Transport,
 };
 use camino::Utf8Path;
+use cvc_core::campaign::{CheckpointPlan, RunEnvironment, StagePlan};
+use cvc_core::point::{Point, TracerKind};
 use cvc_core::store::CampaignDir;
-use cvc_probe::sentinel::InstanceFacts;
+use cvc_probe::sentinel::{InstanceFacts, cpu_here};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-/// The choices for a run.
+/// The decisions about a run.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub run: RunContext,
     pub install: MpiInstall,
     pub checkpointer: &'static dyn Checkpointer,
     pub checkpointer_install: ckpt::Install,
-    /// What the tracer adds.
+    /// Modules and commands that set up the environment before the launcher starts.
+    pub environment: RunEnvironment,
+    /// Environment variables that these modules and commands set.
+    pub set: BTreeMap<String, String>,
+    /// Environment variables and command prefix that the tracer adds.
     pub traced: Instrumentation,
-    /// Facts of the nodes of its ranks.
+    /// What the tracer adds to a restart; empty unless the run is restarted exactly once.
+    pub traced_restart: Instrumentation,
+    /// Facts about the nodes of the run's ranks.
     pub node_facts: Vec<Value>,
-    /// Their machines in a cloud.
+    /// Cloud machines of the nodes of the run's ranks.
     pub instances: Vec<InstanceFacts>,
     /// Network interface between nodes.
     pub interface: Option<String>,
-    /// Cores of a node.
+    /// Number of cores of a node.
     pub cores: u32,
+    /// Whether a node has too few physical cores for the threads of its processes.
+    pub hardware_threads: bool,
+    /// Whether checkpoints are kept for the run's next attempt.
+    pub keeps: bool,
+    /// Whether the run continues from a checkpoint of an earlier attempt.
+    pub resumes: bool,
 }
 
 impl Choice {
     /// Chooses programs, directories and nodes of a task.
     ///
     /// # Errors
-    /// When the site lacks something that the task needs.
+    /// The site lacks something that the task needs.
     pub fn of(
         site: &ReadySite,
         nodes: &Nodes,
@@ -61,6 +80,7 @@ impl Choice {
                 )));
             }
         };
+        let environment = context.site.run_environment(&point.mpi, Some(&point.app));
         let program = site
             .program(&app, point)
             .map_err(|m| problem(m.to_string()))?;
@@ -68,7 +88,16 @@ impl Choice {
             .checkpointer(point.checkpointer)
             .map_err(|m| problem(m.to_string()))?
             .clone();
-        let (work, tmp) = (work_dir(context, campaign, point, &run), new_tmp_dir()?);
+        let work = work_dir(context, campaign, point, &run);
+        // images of an earlier attempt contain the path of its private directory: reuse it
+        let kept_tmp = task
+            .resume
+            .as_ref()
+            .and_then(|kept| written_tmp_dir(&kept.details));
+        let tmp = match kept_tmp {
+            Some(tmp) => tmp,
+            None => new_tmp_dir()?,
+        };
         let ranks = nodes.choose(&task.nodes, &point.mapping).ok_or_else(|| {
             problem(format!(
                 "{} needs {} nodes, and the site has {}",
@@ -78,7 +107,16 @@ impl Choice {
             ))
         })?;
         let tool = site.tracer(point).map_err(|m| problem(m.to_string()))?;
-        let traced = tracer(context.trace.of(point)).instrument(tool, &work, install.family);
+        let by = tracer(context.trace.of(point));
+        let traced = by.instrument(&tool, &work, install.family);
+        let plan = CheckpointPlan::of(&context.checkpoint, Some(&context.site), point);
+        let checkpointer = checkpointer(point.checkpointer);
+        let mut traced_restart = Instrumentation::default();
+        let keeps = context.checkpoint.resume && can_resume(&plan, context.trace.of(point));
+        // several restarts would write into one trace
+        if checkpointer.course(&plan).restarted && plan.restarts() == 1 {
+            traced_restart = traced.for_restart(by, &work);
+        }
         let used = AllocatedNodes {
             crew: nodes.crew.clone(),
             head: nodes.head.clone(),
@@ -91,6 +129,8 @@ impl Choice {
                 .unwrap_or_default(),
             marker: marker(campaign, &run),
             dirs: vec![work.clone().into(), tmp.clone().into()],
+            file_system: (context.site.storage.get(&point.storage))
+                .and_then(|area| UsedFileSystem::from_area(&point.storage, area, &nodes.facts)),
             ranks: ranks.clone(),
         };
         Ok(Self {
@@ -103,19 +143,27 @@ impl Choice {
                 .filter_map(|node| nodes.instances.get(&node.name))
                 .cloned()
                 .collect(),
+            set: set(site, point, &environment, &install)
+                .map_err(|missing| problem(missing.to_string()))?,
+            environment,
             interface: nodes.interface.clone(),
             cores: site.cores,
+            hardware_threads: needs_hardware_threads(point, &ranks, nodes),
+            keeps,
+            resumes: task.resume.is_some(),
             install,
-            checkpointer: checkpointer(point.checkpointer),
+            checkpointer,
             checkpointer_install,
             traced,
+            traced_restart,
             run: RunContext {
                 dir: campaign.partial(&run),
                 id: run,
                 point: point.clone(),
                 app,
                 program,
-                checkpoint: context.checkpoint.of(point),
+                plan,
+                flush_dir: flush_dir(context, campaign, point, &task.planned.id),
                 work,
                 tmp,
                 used,
@@ -125,9 +173,58 @@ impl Choice {
     }
 }
 
-/// A short description of a node, which is kept with every run.
+/// Returns whether a run with this plan and tracer can be continued in another attempt. A run cannot be continued if it ends after its checkpoint, if
+/// it restarts repeatedly, or if a stage or a tracer would record only its last part.
+fn can_resume(plan: &CheckpointPlan, tracer: TracerKind) -> bool {
+    plan.taker().takes_checkpoints()
+        && !plan.kills()
+        && plan.restarts() <= 1
+        && plan.stages().iter().all(is_kept_on_nodes)
+        && tracer == TracerKind::None
+}
+
+fn is_kept_on_nodes(stage: &StagePlan) -> bool {
+    match stage {
+        StagePlan::Levels(_) => true,
+        StagePlan::Compare | StagePlan::Delta { .. } => false,
+    }
+}
+
+/// Returns whether a node has fewer physical cores than its processes have threads.
+fn needs_hardware_threads(point: &Point, ranks: &[Node], nodes: &Nodes) -> bool {
+    let physical = |node: &Node| {
+        let cpu = match nodes.facts.get(&node.name) {
+            Some(facts) => facts.cpu.clone(),
+            None if nodes.transport == Transport::Local => cpu_here(),
+            None => return u32::MAX,
+        };
+        cpu.cores.unwrap_or(cpu.usable)
+    };
+    point.threads().is_some()
+        && ranks
+            .iter()
+            .zip(point.mapping.node_cores())
+            .any(|(node, needed)| needed > physical(node))
+}
+
+/// Returns the variables that a point's environment sets: the variables with which its MPI library was found, and those of its application.
+fn set(
+    site: &ReadySite,
+    point: &Point,
+    environment: &RunEnvironment,
+    install: &MpiInstall,
+) -> Result<BTreeMap<String, String>, Missing> {
+    let mut set = BTreeMap::new();
+    if !environment.is_empty() {
+        set.extend(install.env.clone());
+        set.extend(site.entered(point).map_err(Clone::clone)?.clone());
+    }
+    Ok(set)
+}
+
+/// Returns a short description of a node, which is stored with every run.
 fn facts_of(node: &Node, nodes: &Nodes, work: &Utf8Path) -> Value {
-    // a node that was away when the others were asked is unknown
+    // a node that was not available when the others were queried has no facts
     let Some(facts) = nodes.facts.get(&node.name) else {
         return json!({ "name": node.name, "host": node.hostname });
     };

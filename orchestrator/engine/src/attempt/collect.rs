@@ -1,24 +1,25 @@
-//! Turns what a run left into its outcome and its records. Evidence decides the outcome, never exit code 0 alone.
+//! Derives a run's outcome and records from its files. The outcome depends on evidence, never on exit code 0 alone.
 
 use super::{
     judge::{Evidence, Judge},
     noise,
-    outside::shepherd_killed,
-    restarted::Restarted,
+    prepare::LAUNCH,
+    setup::{SetupTimes, environment_commands},
 };
 use crate::{
     mpi::{self, IoEvidence},
     run::{
-        Findings, RunContext, RunError, ScriptFailure, numbers, own_words, text, text_until,
-        was_started,
+        Findings, RunContext, RunError, ScriptFailure, UsedFileSystem, numbers, own_words,
+        stream_with, text, was_started,
     },
     transport::Transport,
 };
 use camino::Utf8Path;
 use cvc_core::app::descriptor::{Figure, Take};
-use cvc_core::campaign::{Credits, SiteKind};
+use cvc_core::campaign::Credits;
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::record::{Record, Source, Unit, names};
+use cvc_core::units::counted;
 use cvc_probe::sentinel::InstanceFacts;
 use cvc_probe::shepherd::EndedBy;
 use parking_lot::Mutex;
@@ -29,7 +30,7 @@ use std::{
     sync::LazyLock,
 };
 
-/// Outcome, records and facts of a run.
+/// Derives the outcome, the records and the facts of a run.
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
     let run = &evidence.prepared.run;
     let findings = Findings::new(run.id.clone());
@@ -39,9 +40,9 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         stderr: text(&run.dir.join("stderr")),
         findings,
     };
-    // a restarted program continues its output: both parts together are its output
+    // a restarted program continues its output: join both parts
     let after = evidence
-        .restarted
+        .restarted()
         .map(|r| (r.stdout.as_str(), r.stderr.as_str()))
         .unwrap_or_default();
     let (stdout, stderr) = (
@@ -51,7 +52,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     let seen = mpi::check_io(
         &evidence.prepared.install,
         &evidence.prepared.request,
-        &mpi::Output {
+        &mpi::LaunchOutput {
             stdout: &stdout,
             stderr: &stderr,
             writers: judge.writers(&stdout)?,
@@ -67,17 +68,20 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.end()?;
     judge.outputs()?;
     if !evidence.course.on_request {
-        // what a program writes itself is judged after its end
+        // files that a program writes by itself are measured after its end
         judge.measure_checkpoints()?;
     }
     judge.io(&seen);
+    judge.threads(&stdout)?;
     judge.figures()?;
     judge.pages()?;
-    judge.restart()?;
+    judge.restarts()?;
     if let Some(failure) = &evidence.not_evaluated {
         judge.fail(failure.cause, failure.detail.clone());
     }
     judge.noise();
+    judge.operations();
+    let unknown_operations = judge.unknown_operations();
     evidence.session.keep_logs();
     let mut facts = facts(evidence, &seen);
     let Findings {
@@ -86,6 +90,9 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         notes,
         ..
     } = judge.findings;
+    if let Some(why) = unknown_operations {
+        facts["operations_unknown"] = why.into();
+    }
     if !notes.is_empty() {
         facts["series_gaps"] = notes.join("\n").into();
     }
@@ -109,17 +116,24 @@ impl Judge<'_> {
         Ok(found)
     }
 
-    /// A full disk is the cause of whatever else went wrong; so is output without end.
+    /// Checks for a full disk and for unlimited output, which explain every other failure.
     fn disk(&mut self) {
         let exits = || {
-            self.evidence
-                .exit
-                .iter()
-                .chain(self.evidence.restarted.and_then(|r| r.exit.as_ref()))
+            self.evidence.exit.iter().chain(
+                self.evidence
+                    .restarts
+                    .iter()
+                    .filter_map(|r| r.exit.as_ref()),
+            )
         };
         if exits().any(|exit| exit.disk_full) {
             let dir = self.evidence.prepared.run.dir.clone();
-            self.fail(Cause::DiskFull, format!("no space left below {dir}, and its output had to make room: the end of it is cut off"));
+            self.fail(
+                Cause::DiskFull,
+                format!(
+                    "no space left below {dir}: the end of its output was cut off to make room"
+                ),
+            );
         } else if exits().any(|exit| exit.ended_by == Some(EndedBy::Output)) {
             let mib = self.evidence.prepared.job.max_output_bytes >> 20;
             let detail = format!(
@@ -140,7 +154,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A run that could not begin is not a failure of the program or its checkpoint.
+    /// Checks whether the run's script failed before the program started: that is no failure of the program or its checkpoint.
     fn script(&mut self) {
         let dir = &self.evidence.prepared.run.dir;
         let code = self.evidence.exit.as_ref().and_then(|exit| exit.code);
@@ -157,11 +171,16 @@ impl Judge<'_> {
             Some(ScriptFailure::Checkpointer) => {
                 self.fail(Cause::Launch, self.evidence.session.start_failure())
             }
+            Some(ScriptFailure::Environment) => {
+                let message = self.message();
+                let detail = format!("the environment could not be set up: {message}");
+                self.fail(Cause::Launch, detail);
+            }
             None => {}
         }
     }
 
-    /// The last words of the run: its errors, or its output if there are none.
+    /// Returns the last lines of the run's errors, or of its output if there are no errors.
     fn message(&self) -> String {
         own_words(if self.stderr.trim().is_empty() {
             &self.stdout
@@ -170,12 +189,12 @@ impl Judge<'_> {
         })
     }
 
-    /// The time limit of the run, and its checkpoints.
+    /// Checks the time limit of the run, and its checkpoints.
     fn checkpoints(&mut self) -> Result<(), RunError> {
         if self.evidence.course.on_request {
             self.measure_checkpoints()?;
         }
-        // what DMTCP says while the time limit ends a run follows from that
+        // if the run reached its time limit, messages of DMTCP are a consequence of that
         if self
             .evidence
             .exit
@@ -189,7 +208,7 @@ impl Judge<'_> {
             );
         }
         if let Some(failure) = &self.evidence.halted {
-            // a program that failed by itself is the reason that there was no checkpoint
+            // if the program failed by itself, that is the reason why there was no checkpoint
             let own_end = self
                 .evidence
                 .exit
@@ -221,9 +240,14 @@ impl Judge<'_> {
         session.measure(&self.stdout, stages, &mut self.findings)
     }
 
-    /// Whether the run is killed for good after its checkpoint.
+    /// Returns whether the run is ended on purpose after its checkpoint, without a restart.
     fn killed_early(&self) -> bool {
         self.evidence.course.cut_short
+    }
+
+    /// Returns whether the program's first output may be missing: because the program was ended early, or printed it in an earlier attempt.
+    fn may_be_silent(&self) -> bool {
+        self.killed_early() || self.evidence.prepared.resume.is_some()
     }
 
     fn end(&mut self) -> Result<(), RunError> {
@@ -237,10 +261,12 @@ impl Judge<'_> {
         if let Some(error) = &exit.start_error {
             self.fail(Cause::Launch, error.clone());
         }
+        let setup = SetupTimes::read(&self.evidence.prepared.run.dir, LAUNCH);
+        let earlier_s = self.resumed();
         if self.verifies() {
             self.record(
                 names::WALL_S,
-                exit.wall_s,
+                earlier_s + (exit.wall_s - setup.wall_s).max(0.0),
                 Unit::Seconds,
                 Source::Clock,
                 Some("exit.json"),
@@ -249,7 +275,7 @@ impl Judge<'_> {
         }
         self.record(
             names::CPU_USER_S,
-            exit.user_s,
+            (exit.user_s - setup.user_s).max(0.0),
             Unit::Seconds,
             Source::Kernel,
             Some("exit.json"),
@@ -257,7 +283,7 @@ impl Judge<'_> {
         );
         self.record(
             names::CPU_SYSTEM_S,
-            exit.system_s,
+            (exit.system_s - setup.system_s).max(0.0),
             Unit::Seconds,
             Source::Kernel,
             Some("exit.json"),
@@ -272,13 +298,16 @@ impl Judge<'_> {
             &[],
         );
         if !self.verifies() {
-            // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
+            // the program was ended on purpose after its checkpoint; had it ended by itself before, the missing checkpoint would be the failure
             return Ok(());
         }
-        let app = &self.evidence.prepared.run.app;
+        let evidence = self.evidence;
+        let app = &evidence.prepared.run.app;
         match exit.code {
+            // the exit code of a script that restarts images is no evidence, unlike the program's verification
+            Some(_) if evidence.course.on_request && evidence.prepared.resume.is_some() => {}
             Some(code) if !app.success.exit_codes.contains(&code) => {
-                // if the program printed nothing and the launcher does not say that it started it, the launcher failed
+                // if the program printed nothing, and the launcher does not report having started it, the launch failed
                 let cause = if self.stdout.trim().is_empty() && !was_started(&self.stderr) {
                     Cause::Launch
                 } else {
@@ -286,7 +315,9 @@ impl Judge<'_> {
                 };
                 let message = self.message();
                 let meaning = match code {
-                    137 => " (as after SIGKILL, by somebody or by the kernel for want of memory)",
+                    137 => {
+                        " (as after SIGKILL, sent by a user, or by the kernel for lack of memory)"
+                    }
                     143 => " (as after SIGTERM)",
                     _ => "",
                 };
@@ -299,12 +330,53 @@ impl Judge<'_> {
             }
             Some(_) => {}
         }
-        let stdout = self.stdout.clone();
-        self.verification(&stdout, Cause::Application, "")
+        let (stdout, stderr) = (self.stdout.clone(), self.stderr.clone());
+        self.verification((&stdout, &stderr), Cause::Application, "")
     }
 
-    /// Checks what the application itself reports.
-    fn verification(&mut self, output: &str, cause: Cause, where_: &str) -> Result<(), RunError> {
+    /// Records from which attempt the run continued. Returns the wall-clock time of its earlier parts, seconds.
+    fn resumed(&mut self) -> f64 {
+        let Some(kept) = &self.evidence.prepared.resume else {
+            return 0.0;
+        };
+        let earlier_s = kept.wall_s;
+        let labels = [
+            ("earlier_s", format!("{earlier_s:.3}")),
+            ("kept_bytes", kept.bytes.to_string()),
+        ];
+        let attempt = f64::from(kept.attempt);
+        self.record(
+            names::RESUMED_FROM,
+            attempt,
+            Unit::Count,
+            Source::Clock,
+            None,
+            &labels,
+        );
+        if let Some(notice) = &kept.notice {
+            let left = notice
+                .left_s
+                .map(|left_s| ("left_s", format!("{left_s:.1}")));
+            let labels: Vec<_> = left.into_iter().collect();
+            self.record(
+                names::NOTICE_CKPT_S,
+                notice.took_s,
+                Unit::Seconds,
+                Source::Clock,
+                None,
+                &labels,
+            );
+        }
+        earlier_s
+    }
+
+    /// Checks the program's own verification, in its standard output or else in its standard error.
+    pub(super) fn verification(
+        &mut self,
+        (output, stderr): (&str, &str),
+        cause: Cause,
+        where_: &str,
+    ) -> Result<(), RunError> {
         let success = self.evidence.prepared.run.app.success.clone();
         if let Some(forbidden) = &success.forbid
             && let Some(found) = self.regex(forbidden)?.find(output)
@@ -314,7 +386,8 @@ impl Judge<'_> {
                 format!("it printed `{}`{where_}", found.as_str().trim()),
             );
         }
-        if !self.regex(&success.pattern)?.is_match(output) {
+        let pattern = self.regex(&success.pattern)?;
+        if !pattern.is_match(stream_with(&pattern, (output, stderr))) {
             let message = own_words(output);
             self.fail(
                 cause,
@@ -324,7 +397,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Checks whether files hold what the program reports.
+    /// Checks whether files have the sizes that the program reports.
     fn outputs(&mut self) -> Result<(), RunError> {
         if !self.verifies() {
             return Ok(());
@@ -354,8 +427,8 @@ impl Judge<'_> {
         if !seen.ignored.is_empty() {
             self.fail(Cause::SettingIgnored, seen.ignored.join("; "));
         }
-        // a program that was killed after its first step may not have opened a file yet: only then is silence no failure
-        if !seen.unseen.is_empty() && !self.killed_early() {
+        // a program that was ended after its first step may not have opened a file yet: only then is a missing report no failure
+        if !seen.unseen.is_empty() && !self.may_be_silent() {
             self.fail(Cause::SettingIgnored, seen.unseen.join("; "));
         }
         if let Some(aggregators) = seen.aggregators {
@@ -380,14 +453,62 @@ impl Judge<'_> {
         }
     }
 
+    /// Checks the number of threads of each process, as the program reports it, and the cores that they may use.
+    fn threads(&mut self, stdout: &str) -> Result<(), RunError> {
+        let run = &self.evidence.prepared.run;
+        let Some(requested) = run.point.threads() else {
+            return Ok(());
+        };
+        if let Some(cores) = self.evidence.allowed_cores {
+            let (unit, source) = (Unit::Count, Source::Kernel);
+            self.record(names::CORES_ALLOWED, cores.into(), unit, source, None, &[]);
+        }
+        let Some(pattern) = run.app.processes.threads.clone() else {
+            return Ok(());
+        };
+        let counts: Vec<u32> = self
+            .regex(&pattern)?
+            .captures_iter(stdout)
+            .filter_map(|c| c.get(1)?.as_str().parse().ok())
+            .collect();
+        if let Some(wrong) = counts.iter().find(|count| **count != requested) {
+            let had = counted(*wrong, "thread");
+            self.fail(
+                Cause::SettingIgnored,
+                format!(
+                    "{requested} threads requested for each process, but the program had {had}"
+                ),
+            );
+        }
+        match counts.last() {
+            Some(count) => {
+                let (unit, source) = (Unit::Count, Source::ApplicationOutput);
+                let file = Some("stdout");
+                self.record(names::THREADS_EFFECTIVE, (*count).into(), unit, source, file, &[]);
+            }
+            None if self.may_be_silent() => {}
+            None => self.fail(
+                Cause::SettingIgnored,
+                format!("{requested} threads requested for each process, but the program does not report its threads (`{pattern}`)"),
+            ),
+        }
+        Ok(())
+    }
+
     fn figures(&mut self) -> Result<(), RunError> {
         if !self.verifies() {
             return Ok(());
         }
         for figure in self.evidence.prepared.run.app.figures.clone() {
-            let values = match numbers(&self.regex(&figure.pattern)?, &self.stdout) {
+            let pattern = self.regex(&figure.pattern)?;
+            let stream = stream_with(&pattern, (&self.stdout, &self.stderr));
+            let file = match std::ptr::eq(stream, self.stderr.as_str()) {
+                true => "stderr",
+                false => "stdout",
+            };
+            let values = match numbers(&pattern, stream) {
                 Ok(values) => values,
-                // a wrong number is worse than none, and none that nobody is told of is little better
+                // no value is better than a wrong one, and a missing value must be reported
                 Err(cut) => {
                     self.findings
                         .fail_by_cut_number(&figure.name, &figure.pattern, &cut);
@@ -395,7 +516,7 @@ impl Judge<'_> {
                 }
             };
             match taken(&figure, &values).map(|value| value * figure.scale) {
-                // NaN and infinity are not measurements, and JSON has no such numbers
+                // NaN and infinity are not measurements, and JSON cannot represent them
                 Some(value) if !value.is_finite() && figure.required => {
                     self.fail(
                         Cause::Application,
@@ -411,7 +532,7 @@ impl Judge<'_> {
                     value,
                     figure.unit,
                     Source::ApplicationOutput,
-                    Some("stdout"),
+                    Some(file),
                     &[],
                 ),
                 None if figure.required => self.fail(
@@ -424,7 +545,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What the program says of the pages that it wrote.
+    /// Records the program's report of the memory pages that it wrote.
     fn pages(&mut self) -> Result<(), RunError> {
         let Some(pages) = self.evidence.prepared.run.app.pages.clone() else {
             return Ok(());
@@ -447,114 +568,9 @@ impl Judge<'_> {
         }
         Ok(())
     }
-
-    fn restart(&mut self) -> Result<(), RunError> {
-        let Some(restarted) = self.evidence.restarted else {
-            if let Some(failure) = &self.evidence.not_restarted {
-                self.fail(failure.cause, failure.detail.clone());
-            }
-            return Ok(());
-        };
-        let before = self.findings.failure.is_some();
-        let output = restarted.stdout.clone();
-        match &restarted.exit {
-            None if self.evidence.context.site.kind == SiteKind::Local => {
-                self.findings.failure.get_or_insert(shepherd_killed());
-            }
-            None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
-            Some(exit) => {
-                self.printed_too_early(restarted)?;
-                if exit.ended_by == Some(EndedBy::Timeout) {
-                    self.fail(
-                        Cause::Restart,
-                        format!(
-                            "the restarted program did not end within {} s",
-                            self.evidence.prepared.job.timeout_s
-                        ),
-                    );
-                }
-                // the restart script's own exit code says little, unlike the program's verification
-                self.verification(&output, Cause::Restart, " after the restart")?;
-                self.record(
-                    names::RESTART_TO_END_S,
-                    exit.wall_s,
-                    Unit::Seconds,
-                    Source::Clock,
-                    Some("restart.exit.json"),
-                    &[],
-                );
-            }
-        }
-        if let Some(failure) = &mut self.findings.failure
-            && !before
-            && failure.cause == Cause::Restart
-        {
-            // the lines after an assertion are its backtrace
-            let why = restarted.explained.clone().or_else(|| {
-                (!restarted.stderr.trim().is_empty()).then(|| own_words(&restarted.stderr))
-            });
-            failure.detail.extend(why.map(|why| format!(" ({why})")));
-        }
-        let verified = if !before && self.findings.failure.is_none() {
-            1.0
-        } else {
-            0.0
-        };
-        self.record(
-            names::RESTART_VERIFIED,
-            verified,
-            Unit::Bool,
-            Source::ApplicationOutput,
-            Some("restart.stdout"),
-            &[],
-        );
-        Ok(())
-    }
-
-    /// A program does not print again what it had printed before its checkpoint: if that was its result, a restart has nothing to verify. What
-    /// it printed between its checkpoint and its end does not count, and a restart that failed visibly did so by itself. One that hangs at what is
-    /// left, its end, is told beside.
-    fn printed_too_early(&mut self, restarted: &Restarted) -> Result<(), RunError> {
-        let evidence = self.evidence;
-        let (None, Some((number, printed_bytes))) =
-            (&restarted.explained, evidence.session.continues_from())
-        else {
-            return Ok(());
-        };
-        let success = &evidence.prepared.run.app.success;
-        let pattern = self.regex(&success.pattern)?;
-        let forbidden = match &success.forbid {
-            Some(forbidden) => self.regex(forbidden)?.is_match(&restarted.stdout),
-            None => false,
-        };
-        let before = text_until(&evidence.prepared.run.dir.join("stdout"), printed_bytes);
-        if !forbidden && !pattern.is_match(&restarted.stdout) && pattern.is_match(&before) {
-            let pattern = &success.pattern;
-            let hung = restarted
-                .exit
-                .as_ref()
-                .is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
-            let hung = if hung {
-                format!(
-                    ", which did not end within {} s,",
-                    evidence.prepared.job.timeout_s
-                )
-            } else {
-                String::new()
-            };
-            self.fail(
-                Cause::Checkpoint,
-                format!(
-                    "the program had printed its result (`{pattern}`) before checkpoint {number} was whole, so that its restart{hung} has nothing to \
-                     verify: choose an earlier moment, or a larger workload or more steps"
-                ),
-            );
-        }
-        Ok(())
-    }
 }
 
-/// The record of a key of a descriptor's `pages`.
+/// Returns the record's name and unit for a key of a descriptor's `pages`.
 fn page_record(key: &str) -> (&'static str, Unit) {
     match key {
         "tracked" => (names::PAGES_TRACKED, Unit::Count),
@@ -566,13 +582,13 @@ fn page_record(key: &str) -> (&'static str, Unit) {
     }
 }
 
-/// The one of several values that a figure takes.
+/// Selects one of several values, by the figure's `take`.
 pub(super) fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
     match figure.take {
         Take::First => values.first().copied(),
         Take::Last => values.last().copied(),
         Take::Sum => (!values.is_empty()).then(|| values.iter().sum()),
-        // max itself would pass over NaN
+        // `f64::max` would skip NaN
         Take::Max => values.iter().copied().reduce(|a, b| {
             if a.is_nan() {
                 a
@@ -585,14 +601,14 @@ pub(super) fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
     }
 }
 
-/// What the names of the application and its class stand for: arguments and variables, by `APP.CLASS`, so that campaigns in which equal names mean
-/// different things can be told apart.
+/// Returns the arguments and variables of the run's application and class, by `APP.CLASS`. With these facts, results of campaigns that use the same
+/// names for different arguments can be distinguished.
 fn workload(run: &RunContext) -> Value {
     let (app, class) = (&run.app, &run.point.class);
     let mut of = serde_json::Map::new();
     of.insert("args".into(), json!(app.command.args.join(" ")));
-    let vars = app.workloads.get(class).map(|w| &w.vars);
-    for (name, value) in vars.into_iter().flatten() {
+    let workload = app.workload(class);
+    for (name, value) in workload.iter().flat_map(|w| &w.vars) {
         of.insert(name.clone(), json!(value));
     }
     json!({ format!("{}.{class}", run.point.app): of })
@@ -654,6 +670,13 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     if !notes.is_empty() {
         facts.insert("notes".into(), json!(notes.join("\n")));
     }
+    if let Some(kept) = &prepared.resume {
+        facts.insert("resumed_from".into(), json!(kept.attempt));
+    }
+    if !prepared.environment.is_empty() {
+        let commands = environment_commands(&prepared.environment).join("\n");
+        facts.insert("environment".into(), json!(commands));
+    }
     if !seen.unseen.is_empty() {
         facts.insert("io_not_seen".into(), json!(seen.unseen.join("; ")));
     }
@@ -679,6 +702,12 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         noise::settings(evidence.noise, &prepared.run.used.ranks)
             .map(|settings| ("settings".to_owned(), settings)),
     );
+    let file_system = prepared.run.used.file_system.as_ref();
+    facts.extend(
+        file_system
+            .and_then(UsedFileSystem::facts)
+            .map(|of| ("file_system".to_owned(), of)),
+    );
     facts.insert("node".into(), node_facts());
     if prepared.run.used.transport != Transport::Local {
         facts.insert(
@@ -699,9 +728,9 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     json!(facts)
 }
 
-/// Facts of a run's cloud machines: equal values once, others in the order of the nodes.
+/// Returns facts about a run's cloud machines: a value that all machines share is listed once, other values in the order of the nodes.
 fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Value {
-    let told = |of: fn(&InstanceFacts) -> Option<&str>| {
+    let values_of = |of: fn(&InstanceFacts) -> Option<&str>| {
         let mut values: Vec<&str> = instances
             .iter()
             .map(|i| of(i).unwrap_or("unknown"))
@@ -710,8 +739,8 @@ fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Valu
         values.join(" ")
     };
     let mut facts = json!({
-        "type": told(|i| i.kind.as_deref()), "zone": told(|i| i.zone.as_deref()), "market": told(|i| i.market.as_deref()),
-        "ids": told(|i| i.id.as_deref()),
+        "type": values_of(|i| i.kind.as_deref()), "zone": values_of(|i| i.zone.as_deref()), "market": values_of(|i| i.market.as_deref()),
+        "ids": values_of(|i| i.id.as_deref()),
     });
     if let Some(credits) = credits {
         facts["credits"] = json!(credits.as_str());
@@ -719,10 +748,10 @@ fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Valu
     facts
 }
 
-/// What tells whether a file has changed: device, inode, size, and time of the last change with its nanoseconds.
+/// Identifies the version of a file: device, inode, size, and time of the last change in seconds and nanoseconds.
 type Version = (u64, u64, u64, i64, i64);
 
-/// Digest of a program, read once for each version of the file: it may be large, and is the same in most runs.
+/// Returns the digest of a program. The digest is computed once for each version of the file: programs may be large, and most runs use the same one.
 fn program_digest(program: &Utf8Path) -> String {
     static SEEN: LazyLock<Mutex<HashMap<Version, String>>> = LazyLock::new(Default::default);
     let Ok(of) = std::fs::metadata(program) else {
@@ -740,7 +769,7 @@ fn program_digest(program: &Utf8Path) -> String {
     digest
 }
 
-/// Kernel, processor, memory of this machine, which do not change while this process lives.
+/// Returns facts about this machine, its kernel, processor and memory, which do not change while this process runs.
 fn node_facts() -> Value {
     static FACTS: LazyLock<Value> = LazyLock::new(read_node_facts);
     FACTS.clone()

@@ -1,4 +1,4 @@
-//! Records of what else the nodes did while a run was measured.
+//! Records of other activity on the nodes during a run.
 
 use super::{
     judge::Judge,
@@ -9,11 +9,11 @@ use cvc_core::record::{Source, Unit, names};
 use cvc_probe::shepherd::Exit;
 
 impl Judge<'_> {
-    /// Records what disturbed the run and its restart. It is never a reason to call it a failure.
+    /// Records disturbances of the run and its restart. They never make the run a failure.
     pub(super) fn noise(&mut self) {
         let evidence = self.evidence;
         self.disturbances(evidence.noise, evidence.exit.as_ref(), None);
-        if let Some(restarted) = evidence.restarted {
+        if let Some(restarted) = evidence.restarted() {
             self.disturbances(
                 &restarted.noise,
                 restarted.exit.as_ref(),
@@ -29,7 +29,7 @@ impl Judge<'_> {
         during: Option<(&'static str, String)>,
     ) {
         let used = &self.evidence.prepared.run.used;
-        // the shepherd waits for all ranks where nothing else starts them: elsewhere they belong to ssh's or Slurm's daemons
+        // the shepherd's measured time includes all ranks only if nothing else starts them: other ranks are children of ssh's or Slurm's daemons
         let is_own = !used.several() && matches!(used.transport, Transport::Local | Transport::Ssh);
         let own_cpu_s = exit
             .filter(|_| is_own)

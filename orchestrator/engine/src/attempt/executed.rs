@@ -3,6 +3,7 @@
 use crate::run::RunFailure;
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::record::Record;
+use cvc_core::store::KeptCheckpoint;
 use std::time::Instant;
 
 /// The result of executing a run.
@@ -12,26 +13,28 @@ pub(super) struct Executed {
     pub records: Vec<Record>,
     pub facts: serde_json::Value,
     pub wall_s: f64,
-    /// The user cut it off: it has no outcome.
+    /// The user has interrupted the run: it has no outcome.
     pub interrupted: bool,
-    /// A shepherd was killed and may have left its processes.
+    /// A shepherd was killed, and its processes may still be running.
     pub shepherd_lost: bool,
-    /// Something asked its shepherd or its program for an end.
-    pub told_to_end: bool,
-    /// When its program and the check of its restart were over; `None` if it did not come as far.
+    /// The end of the run's shepherd or program was requested.
+    pub end_requested: bool,
+    /// When the program and its restarts had ended; `None` if the run failed or was interrupted before that.
     pub over: Option<Instant>,
+    /// The checkpoint that is kept for the next attempt, if the run lost a node and a checkpoint exists.
+    pub kept: Option<Box<KeptCheckpoint>>,
 }
 
 impl Executed {
-    /// How long a run that began then used its nodes, seconds: until the end of its restart check. What is measured after it, as other ways to store its
-    /// checkpoints, is no cost of the run.
+    /// Returns how long a run that began at this time used its nodes, seconds: until the end of its restarts. Later measurements, for example of
+    /// other ways to store its checkpoints, are not a cost of the run.
     pub fn used_s(&self, began: Instant) -> f64 {
         let over = self.over.unwrap_or_else(Instant::now);
         over.saturating_duration_since(began).as_secs_f64()
     }
 }
 
-/// A run that failed before there was anything to measure.
+/// Returns the result of a run that failed before anything could be measured.
 pub(super) fn failed(failure: RunFailure) -> Executed {
     Executed {
         outcome: failure.into(),
@@ -40,12 +43,13 @@ pub(super) fn failed(failure: RunFailure) -> Executed {
         wall_s: 0.0,
         interrupted: false,
         shepherd_lost: false,
-        told_to_end: false,
+        end_requested: false,
         over: None,
+        kept: None,
     }
 }
 
-/// A run that the user cut off.
+/// Returns the result of a run that the user has interrupted.
 pub(super) fn interrupted() -> Executed {
     Executed {
         outcome: Outcome::Failed {
@@ -57,8 +61,9 @@ pub(super) fn interrupted() -> Executed {
         wall_s: 0.0,
         interrupted: true,
         shepherd_lost: false,
-        told_to_end: false,
+        end_requested: false,
         over: None,
+        kept: None,
     }
 }
 
@@ -68,7 +73,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_measured_after_the_restart_check_is_no_cost_of_the_run() {
+    fn measurements_after_the_restart_check_are_no_cost_of_the_run() {
         let now = Instant::now();
         let began = now.checked_sub(Duration::from_secs(60)).expect("a time");
         let mut executed = interrupted();

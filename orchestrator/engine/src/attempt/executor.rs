@@ -1,4 +1,5 @@
-//! The contract of executors: this machine ([`LocalExecutor`](super::LocalExecutor)), or an agent on another.
+//! The contract of executors, which carry out attempts: on this machine ([`LocalExecutor`](super::LocalExecutor)), or through an agent on another
+//! machine.
 
 use crate::run::{AttemptReporter, SiteContext, Task};
 use async_trait::async_trait;
@@ -11,34 +12,33 @@ use std::collections::BTreeSet;
 /// The result of an attempt.
 #[derive(Debug)]
 pub enum AttemptResult {
-    /// It ended, and its directory has its final name.
+    /// The attempt ended, and its directory has its final name.
     Ended(OutcomeFile),
-    /// The user cut it off; nothing of it is left.
+    /// The user cut the attempt off; nothing of it is left.
     Interrupted,
-    /// It was lost with its agent or nodes; nothing of it is left, and it does not count.
+    /// The attempt was lost together with its agent or nodes. Nothing of it is left, and it does not count.
     Lost {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The job that it was in reached its time limit.
+        /// Whether the attempt's job reached its time limit.
         time_limit: bool,
     },
-    /// Its agent or job ended in a way that is the run's failure; it has no directory yet.
+    /// The attempt's agent or job ended in a way that counts as a failure of the run. The attempt has no directory yet.
     Failed {
-        /// What kind of failure it is.
+        /// The kind of failure.
         cause: Cause,
-        /// What happened.
+        /// Details of the failure.
         detail: String,
     },
 }
 
-/// Carries out the attempts of one site, whatever it takes to reach its nodes. `E` is the error that stops the caller: a walk through a plan adds its own causes to those of an
-/// attempt.
+/// Carries out the attempts of one site, however its nodes are reached. `E` is the caller's type for the errors that make it stop.
 #[async_trait]
 pub trait Executor<E: Send + 'static>: Send + Sync {
-    /// Carries out one attempt and returns once its directory has its final name on this machine, or nothing is left of it.
+    /// Carries out one attempt. Returns once the attempt's directory has its final name on this machine, or nothing of the attempt is left.
     ///
     /// # Errors
-    /// When the campaign cannot go on. A failed run is a result: [`AttemptResult::Ended`] or [`AttemptResult::Failed`].
+    /// The campaign cannot continue. A failed run is a result: [`AttemptResult::Ended`] or [`AttemptResult::Failed`].
     async fn attempt(
         &self,
         task: &Task,
@@ -46,33 +46,33 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
         reporter: &AttemptReporter,
     ) -> Result<AttemptResult, E>;
 
-    /// Returns the cores of one node.
+    /// Returns the number of cores of one node.
     fn cores(&self) -> u32;
 
-    /// Returns the names of the nodes that answer, in the order of mappings.
+    /// Returns the names of the nodes that answer, in the order in which mappings use them.
     fn nodes(&self) -> Vec<String>;
 
-    /// Chooses nodes for a run that needs `wanted` of them, beside runs that hold `used`; `None` if too few are free. A machine that starts
-    /// all ranks itself counts as all the nodes that a mapping may want.
+    /// Chooses `wanted` nodes for a run while other runs use the nodes in `used`; `None` if too few are free. A machine that starts all ranks itself
+    /// acts as all nodes of a mapping.
     fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         choose_free(self.nodes(), wanted, used)
     }
 
-    /// Returns whether runs may share the site on different nodes.
+    /// Returns whether runs may execute concurrently on different nodes of the site.
     fn side_by_side(&self) -> bool;
 
     /// Returns why runs of a point cannot be carried out here, with hints; `None` if they can.
     fn obstacle(&self, planned: &PlannedPoint) -> Option<String>;
 
-    /// Returns what the site's runs depend on if they leave their processes and files on this machine, so that a caller can clean up after
-    /// one that was killed; `None` where an agent does so.
+    /// Returns the context of the site's runs if their processes and files are on this machine, so that the caller can clean up after a killed run.
+    /// `None` if an agent cleans up.
     fn local_context(&self) -> Option<&SiteContext>;
 
-    /// Forgets an attempt whose end the caller has recorded.
+    /// Removes what is stored about an attempt whose end the caller has recorded.
     fn forget(&self, task: &Task);
 }
 
-/// Chooses the first `wanted` of these nodes that are not in use; `None` if there are fewer.
+/// Chooses the first `wanted` nodes that are not in use; `None` if there are too few.
 pub(super) fn choose_free(
     nodes: Vec<String>,
     wanted: usize,

@@ -1,11 +1,11 @@
-//! How a descriptor fits its program: each pattern, figure and file, held against what one run left. A run itself stops at the first reason
-//! to fail; who writes a descriptor wants to see all of them.
+//! Compares each pattern, figure and file of a descriptor with the results of one run. A run reports only the first reason to fail, but the author of
+//! a descriptor needs all of them.
 
 use super::{
     collect::taken,
     outputs::{Outputs, found_below},
 };
-use crate::run::{CUT_HINT, RunError, compile, numbers, own_words, text};
+use crate::run::{CUT_HINT, RunError, compile, numbers, own_words, stream_with, text};
 use camino::Utf8Path;
 use cvc_core::app::descriptor::{Descriptor, Take};
 use cvc_core::point::Point;
@@ -14,33 +14,33 @@ use cvc_probe::shepherd::Exit;
 use regex::Regex;
 use serde::Serialize;
 
-/// Whether a part of a descriptor fits.
+/// Whether a part of a descriptor fits the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
-    /// It does.
+    /// The part fits.
     Fits,
-    /// It may not: what is optional was not found.
+    /// The part may not fit: something optional was not found.
     Doubtful,
-    /// It does not: runs fail because of it.
+    /// The part does not fit: runs fail because of it.
     Fails,
-    /// This run does not tell.
+    /// The run does not show whether the part fits.
     Unknown,
 }
 
-/// A part of a descriptor, and what a run says of it.
+/// The result for one part of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FitItem {
-    /// The key of the descriptor, as in `figures.time_s`.
+    /// Key of the descriptor, for example `figures.time_s`.
     pub key: String,
-    /// Whether it fits.
+    /// Whether the part fits.
     pub fit: Fit,
-    /// What was found.
+    /// Description of what was found.
     pub found: String,
 }
 
 impl FitItem {
-    /// An item.
+    /// Creates a result.
     pub fn new(key: impl Into<String>, fit: Fit, found: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -50,14 +50,14 @@ impl FitItem {
     }
 }
 
-/// Longest line of a program's output that is shown, characters.
+/// Maximum length of a shown output line, characters.
 const MAX_SHOWN: usize = 60;
 
-/// Holds every part of a descriptor against a run of `point` on this machine: what its directory has, and its working directory `work`, whose
-/// files were kept.
+/// Compares every part of a descriptor with a run of `point` on this machine. `dir` is the run's directory; `work` is its working directory, with all
+/// files of the run.
 ///
 /// # Errors
-/// When a pattern or a template of the descriptor cannot be used, or its files cannot be looked for.
+/// A pattern or a template of the descriptor cannot be used, or its files cannot be searched.
 pub fn check_fit(
     app: &Descriptor,
     point: &Point,
@@ -84,10 +84,22 @@ pub fn check_fit(
     Ok(items)
 }
 
-/// How the program of a run ended, by what its shepherd wrote into the run's directory; `None` if that is not there or cannot be read.
+/// Reads how the program of a run ended, from the exit file in the run's directory; `None` if the file is missing or unreadable.
 #[must_use]
 pub fn read_exit(dir: &Utf8Path) -> Option<Exit> {
     serde_json::from_slice(&std::fs::read(dir.join("exit.json")).ok()?).ok()
+}
+
+/// Returns the output line in which something was found, truncated for display.
+fn line(output: &str, start: usize, end: usize) -> String {
+    // a match may begin with the end of the previous line
+    let start = start + output[start..end].len() - output[start..end].trim_start().len();
+    let begin = output[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line = output[begin..].lines().next().unwrap_or_default().trim();
+    match line.char_indices().nth(MAX_SHOWN) {
+        Some((at, _)) => format!("`{}…`", &line[..at]),
+        None => format!("`{line}`"),
+    }
 }
 
 struct Check<'a> {
@@ -135,11 +147,13 @@ impl Check<'_> {
 
     fn success(&self) -> Result<Vec<FitItem>, RunError> {
         let success = &self.app.success;
-        let mut items = vec![match self.regex(&success.pattern)?.find(self.stdout) {
+        let pattern = self.regex(&success.pattern)?;
+        let stream = self.stream(&pattern);
+        let mut items = vec![match pattern.find(stream) {
             Some(found) => FitItem::new(
                 "success.pattern",
                 Fit::Fits,
-                self.line(found.start(), found.end()),
+                line(stream, found.start(), found.end()),
             ),
             None => FitItem::new(
                 "success.pattern",
@@ -152,7 +166,7 @@ impl Check<'_> {
                 Some(found) => FitItem::new(
                     "success.forbid",
                     Fit::Fails,
-                    self.line(found.start(), found.end()),
+                    line(self.stdout, found.start(), found.end()),
                 ),
                 None => FitItem::new("success.forbid", Fit::Fits, "not in the output"),
             });
@@ -160,31 +174,19 @@ impl Check<'_> {
         Ok(items)
     }
 
-    /// The line of the output in which something was found, as far as it is shown.
-    fn line(&self, start: usize, end: usize) -> String {
-        // a pattern may begin with the end of the line before
-        let start =
-            start + self.stdout[start..end].len() - self.stdout[start..end].trim_start().len();
-        let begin = self.stdout[..start].rfind('\n').map_or(0, |at| at + 1);
-        let line = self.stdout[begin..]
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim();
-        match line.char_indices().nth(MAX_SHOWN) {
-            Some((at, _)) => format!("`{}…`", &line[..at]),
-            None => format!("`{line}`"),
-        }
+    /// Returns the stream in which a pattern is found.
+    fn stream(&self, pattern: &Regex) -> &str {
+        stream_with(pattern, (self.stdout, self.stderr))
     }
 
     fn progress(&self) -> Result<FitItem, RunError> {
         let Some(progress) = &self.app.progress else {
-            let found = "the descriptor has none: no checkpoints after a step, and none whose program is killed after it";
+            let found = "not in the descriptor, so checkpoints after a step, and those that kill the program, are unavailable";
             return Ok(FitItem::new("progress.step", Fit::Unknown, found));
         };
         let pattern = self.regex(&progress.step)?;
         let steps: Vec<u64> = pattern
-            .captures_iter(self.stdout)
+            .captures_iter(self.stream(&pattern))
             .filter_map(|c| c.get(1)?.as_str().parse().ok())
             .collect();
         Ok(match (steps.first(), steps.last()) {
@@ -192,7 +194,7 @@ impl Check<'_> {
                 "progress.step",
                 Fit::Fits,
                 format!(
-                    "{} told, {first} to {last}",
+                    "{} printed, {first} to {last}",
                     counted(steps.len() as u64, "step")
                 ),
             ),
@@ -213,11 +215,12 @@ impl Check<'_> {
             } else {
                 Fit::Doubtful
             };
-            items.push(match numbers(&self.regex(&figure.pattern)?, self.stdout) {
+            let pattern = self.regex(&figure.pattern)?;
+            items.push(match numbers(&pattern, self.stream(&pattern)) {
                 Err(cut) => FitItem::new(
                     key,
                     Fit::Fails,
-                    format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"),
+                    format!("the pattern captures only a part of `{cut}`: {CUT_HINT}"),
                 ),
                 Ok(values) => match taken(figure, &values).map(|value| value * figure.scale) {
                     Some(value) if value.is_finite() => {
@@ -233,7 +236,7 @@ impl Check<'_> {
                         )
                     }
                     Some(value) => {
-                        FitItem::new(key, absent, format!("{value} is no finite number"))
+                        FitItem::new(key, absent, format!("{value} is not a finite number"))
                     }
                     None => FitItem::new(key, absent, not_found(&figure.pattern, self.stdout)),
                 },
@@ -250,7 +253,7 @@ impl Check<'_> {
                 Err(cut) => FitItem::new(
                     key,
                     Fit::Fails,
-                    format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"),
+                    format!("the pattern captures only a part of `{cut}`: {CUT_HINT}"),
                 ),
                 Ok(values) if values.is_empty() => {
                     FitItem::new(key, Fit::Doubtful, not_found(pattern, self.stdout))
@@ -284,31 +287,27 @@ impl Check<'_> {
             FitItem::new(
                 "checkpoint.files",
                 Fit::Fails,
-                format!("no file {}, or an empty one", own.files.join(", ")),
+                format!("file {} is missing or empty", own.files.join(", ")),
             )
         }];
-        if let Some(pattern) = &own.time_s {
+        // skip figures that are printed only with some ways of checkpointing: this run may have used another way
+        let timed = own
+            .patterns()
+            .filter(|(key, _)| !["skipped", "size"].contains(key));
+        for (key, pattern) in timed {
+            let item = |fit, found| FitItem::new(format!("checkpoint.{key}"), fit, found);
             items.push(match numbers(&self.regex(pattern)?, self.stdout) {
-                Err(cut) => FitItem::new(
-                    "checkpoint.time_s",
+                Err(cut) => item(
                     Fit::Fails,
-                    format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"),
+                    format!("the pattern captures only a part of `{cut}`: {CUT_HINT}"),
                 ),
-                Ok(times) if times.is_empty() => FitItem::new(
-                    "checkpoint.time_s",
-                    Fit::Doubtful,
-                    not_found(pattern, self.stdout),
-                ),
+                Ok(times) if times.is_empty() => {
+                    item(Fit::Doubtful, not_found(pattern, self.stdout))
+                }
                 Ok(times) => {
                     let all: f64 = times.iter().sum();
-                    FitItem::new(
-                        "checkpoint.time_s",
-                        Fit::Fits,
-                        format!(
-                            "{}, {all} s together",
-                            counted(times.len() as u64, "checkpoint")
-                        ),
-                    )
+                    let count = counted(times.len() as u64, "checkpoint");
+                    item(Fit::Fits, format!("{count}, {all} s together"))
                 }
             });
         }
@@ -326,7 +325,7 @@ impl Check<'_> {
             .last();
         Ok(Some(match found {
             Some(writers) => FitItem::new("io.writers", Fit::Fits, writers.to_string()),
-            // without own checkpoints it may have written nothing
+            // without checkpoints of its own the program may have written nothing
             None => FitItem::new("io.writers", Fit::Doubtful, not_found(pattern, self.stdout)),
         }))
     }
@@ -346,7 +345,7 @@ impl Check<'_> {
             let outputs = Outputs::below(self.app, self.point, self.work, claim)?;
             items.push(match (printed.last(), outputs.judge(&printed)) {
                 (_, Some(wrong)) => FitItem::new(key, Fit::Fails, wrong.detail),
-                // the run says nothing of files, as a program without own checkpoints
+                // the run reports no files; a program without its own checkpoints does not
                 (None, None) => {
                     FitItem::new(key, Fit::Doubtful, not_found(&claim.size, self.stdout))
                 }
@@ -354,7 +353,7 @@ impl Check<'_> {
                     key,
                     Fit::Fits,
                     format!(
-                        "{} bytes found, and the program says {last} x {}",
+                        "{} bytes found, but the program reports {last} x {}",
                         outputs.bytes(),
                         claim.scale
                     ),
@@ -365,7 +364,7 @@ impl Check<'_> {
     }
 }
 
-/// What to tell of a pattern that matches nothing.
+/// Describes that a pattern matches nothing.
 fn not_found(pattern: &str, output: &str) -> String {
     format!(
         "nothing matches `{pattern}`; the output ends with: {}",
@@ -373,7 +372,7 @@ fn not_found(pattern: &str, output: &str) -> String {
     )
 }
 
-/// Which of several values is taken, in words.
+/// Describes which of several values is taken.
 fn take(take: Take) -> &'static str {
     match take {
         Take::First => "the first",
@@ -383,7 +382,7 @@ fn take(take: Take) -> &'static str {
     }
 }
 
-/// A unit as descriptors write it.
+/// Returns a unit as descriptors spell it.
 fn unit(unit: cvc_core::record::Unit) -> String {
     serde_json::to_value(unit)
         .ok()

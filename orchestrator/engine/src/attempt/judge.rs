@@ -1,4 +1,4 @@
-//! The judge of a run: the evidence, the records that it yields, and the first reason to call the run a failure.
+//! Decides whether a run failed: collects its records, and the first reason for a failure.
 
 use super::{noise::Noise, outputs::Outputs, prepare::Prepared, restarted::Restarted};
 use crate::{
@@ -11,33 +11,35 @@ use cvc_core::record::{Source, Unit};
 use cvc_probe::shepherd::Exit;
 use regex::Regex;
 
-/// The evidence about a run.
+/// Everything that is known about a run when its outcome is decided.
 pub(super) struct Evidence<'a> {
     pub prepared: &'a Prepared,
     pub context: &'a SiteContext,
     /// The intended course of the run.
     pub course: Course,
     pub exit: Option<Exit>,
-    /// Its checkpointer's part in it.
+    /// The checkpointer's work in the run.
     pub session: &'a dyn CheckpointRun,
-    /// What was done with its checkpoints.
+    /// The stages through which its checkpoints went.
     pub stages: &'a Stages<'a>,
     /// Why no more checkpoints were taken.
     pub halted: Option<RunFailure>,
-    /// What else the nodes did.
+    /// Other activity on the nodes.
     pub noise: &'a Noise,
-    pub restarted: Option<&'a Restarted>,
-    /// Why it was not restarted.
+    pub restarts: &'a [Restarted],
+    /// Why the run was not restarted.
     pub not_restarted: Option<RunFailure>,
-    /// Why what needs the program no more was not measured.
+    /// Why the measurements that do not need the program are missing.
     pub not_evaluated: Option<RunFailure>,
-    /// Why the run was ended before its end: a node was lost, ranks were misplaced.
+    /// Why the run was ended early: a node was lost, or ranks were misplaced.
     pub cut_off: Option<RunFailure>,
+    /// The smallest number of cores that a rank may use, if ranks have threads.
+    pub allowed_cores: Option<u32>,
     /// Files whose sizes the program reports.
     pub outputs: Vec<Outputs>,
 }
 
-/// Judges one run.
+/// Decides the outcome of one run.
 pub(super) struct Judge<'a> {
     pub(super) evidence: &'a Evidence<'a>,
     pub(super) stdout: String,
@@ -45,8 +47,15 @@ pub(super) struct Judge<'a> {
     pub(super) findings: Findings,
 }
 
+impl Evidence<'_> {
+    /// Returns the restart that ran to the program's end.
+    pub(super) fn restarted(&self) -> Option<&Restarted> {
+        self.restarts.last().filter(|last| last.which.is_last())
+    }
+}
+
 impl Judge<'_> {
-    /// Keeps only the first reason, because later ones follow from it.
+    /// Records the reason for a failure. Only the first reason is kept, because later reasons follow from it.
     pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
         self.findings.fail(cause, detail);
     }
@@ -68,7 +77,7 @@ impl Judge<'_> {
         compile(&self.evidence.prepared.run.app, pattern)
     }
 
-    /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
+    /// Returns whether the program's final verification is required: not if the program was ended on purpose.
     pub(super) fn verifies(&self) -> bool {
         !self.evidence.course.killed
     }

@@ -1,26 +1,29 @@
-//! What else the nodes did while a run was measured: taken right before its start and right after its end, never between.
+//! Other activity on the nodes during a run. It is read just before the run's start and just after its end, never in between.
 
+use super::operations::OperationsCounted;
 use crate::run::{AllocatedNodes, Node};
 use cvc_probe::sentinel::{Conditions, NodeActivity, NodeSettings};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Time limit of the question. A node that does not answer has no records; its run goes on.
+/// Time limit of the query. A node that does not answer gets no records, and the run continues.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Shortest time for shares of processor time, which the kernel counts in hundredths of a second.
+/// Minimum duration for which shares of processor time are computed: the kernel counts in hundredths of a second.
 const SHORTEST_S: f64 = 0.5;
 
-/// The conditions of a run's nodes at one moment, by their names.
+/// The conditions of a run's nodes at one time, by node name.
 pub(super) type Moment = BTreeMap<String, Conditions>;
 
-/// The conditions of a run's nodes right before the start of its program, or of its restart, and right after its end.
+/// The conditions of a run's nodes just before the start of its program, or of its restart, and just after its end.
 #[derive(Debug, Default)]
 pub(super) struct Noise {
     pub(super) before: Moment,
     pub(super) after: Moment,
+    /// Metadata operations of the program, if they are counted.
+    pub(super) operations: Option<OperationsCounted>,
 }
 
-/// Asks for the conditions of the nodes of the ranks.
+/// Queries the conditions of the nodes on which ranks run.
 pub(super) async fn conditions(used: &AllocatedNodes) -> Moment {
     let mut names: Vec<&str> = used.ranks.iter().map(|node| node.name.as_str()).collect();
     names.sort_unstable();
@@ -32,21 +35,21 @@ pub(super) async fn conditions(used: &AllocatedNodes) -> Moment {
         .collect()
 }
 
-/// What one node did during a run.
+/// The activity of one node during a run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Disturbance {
-    /// Processor time that the hypervisor gave to others, share of all.
+    /// Processor time that the hypervisor gave to other virtual machines, as a share of the total.
     pub(super) steal: Option<f64>,
-    /// Processor time of anything but the run, share of all.
+    /// Processor time of processes outside the run, as a share of the total.
     pub(super) other_cpu: Option<f64>,
-    /// Time in which a task waited for a processor, a disk, memory, share of the run's time.
+    /// Time in which a task waited for a processor, a disk, or memory, each as a share of the elapsed time.
     pub(super) pressure: [Option<f64>; 3],
     pub(super) swapped_bytes: Option<f64>,
 }
 
 impl Disturbance {
-    /// What happened between two moments; `None` if the node was started again between them. `own_cpu_s` is the processor time of the
-    /// run on this node, if known.
+    /// Returns the activity between two readings; `None` if the node was restarted between them. `own_cpu_s` is the processor time of the run on this
+    /// node, seconds, if known.
     pub(super) fn between(
         before: &Conditions,
         after: &Conditions,
@@ -84,7 +87,8 @@ impl Disturbance {
     }
 }
 
-/// The settings of the nodes by name: a value that all nodes have once, others in the order of the nodes, joined by blanks.
+/// Returns the nodes' settings by name. A value that all nodes share is listed once; others are listed in the order of the nodes, separated by
+/// blanks.
 pub(super) fn settings(noise: &Noise, ranks: &[Node]) -> Option<Value> {
     let mut all: Vec<Map<String, Value>> = Vec::new();
     for node in ranks {
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_known_is_missing() {
+    fn unknown_facts_are_missing() {
         let before = at(100.0, 50.0);
         let short = Disturbance::between(&before, &at(100.1, 50.1), Some(0.1)).expect("found");
         assert_eq!(
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_settings_are_told_once() {
+    fn equal_settings_are_reported_once() {
         let node = |name: &str| Node {
             name: name.into(),
             among: name.into(),
@@ -185,10 +189,11 @@ mod tests {
         let noise = Noise {
             before: [("a".to_owned(), at(0.0, 0.0)), ("b".to_owned(), other)].into(),
             after: Moment::new(),
+            operations: None,
         };
-        let told = settings(&noise, &[node("a"), node("b")]).expect("settings");
+        let reported = settings(&noise, &[node("a"), node("b")]).expect("settings");
         assert_eq!(
-            told,
+            reported,
             json!({ "clock_source": "tsc hpet", "processors": "4" })
         );
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The file that records how a run ended, and the final name of its directory.
+//! Writes the file that records how a run ended, and renames the run's directory to its final name.
 
 use super::executed::{Executed, failed};
 use crate::run::RunFailure;
@@ -10,7 +10,7 @@ use cvc_core::store::{
 use cvc_os::disk;
 use std::fs;
 
-/// Records how a run ended.
+/// Writes the outcome file into the run's directory.
 pub(super) fn conclude(
     dir: &CampaignDir,
     run: &RunId,
@@ -21,9 +21,9 @@ pub(super) fn conclude(
     make_partial(dir, run)?;
     let mut text = Vec::new();
     for record in &executed.records {
-        // JSON has no such numbers, and one that cannot be read would take all others with it
+        // JSON cannot represent such numbers, and one unreadable record would make all unreadable
         if !record.value.is_finite() {
-            tracing::warn!(%run, name = record.name, value = record.value, "a record is left out, because it is not finite");
+            tracing::warn!(%run, name = record.name, value = record.value, "a record is omitted because it is not finite");
             continue;
         }
         serde_json::to_writer(&mut text, record)
@@ -55,6 +55,7 @@ pub(super) fn conclude(
         records,
         wall_s: executed.wall_s,
         manifest,
+        kept: executed.kept.clone(),
     };
     put(
         OUTCOME,
@@ -63,10 +64,10 @@ pub(super) fn conclude(
     Ok(file)
 }
 
-/// Makes the directory of a run that is under way, unless it is there. Where the campaign was moved away meanwhile, nothing is made in its old place.
+/// Creates the directory of a running attempt, unless it exists. If the campaign was moved meanwhile, nothing is created at its old path.
 ///
 /// # Errors
-/// When the system refuses, or the campaign's directory is not there any more.
+/// The system refuses, or the campaign's directory no longer exists.
 pub(super) fn make_partial(dir: &CampaignDir, run: &RunId) -> Result<(), StoreError> {
     let partial = dir.partial(run);
     match fs::create_dir(&partial) {
@@ -77,7 +78,7 @@ pub(super) fn make_partial(dir: &CampaignDir, run: &RunId) -> Result<(), StoreEr
     }
 }
 
-/// The directory of an attempt that failed before anything of it could be brought here.
+/// Creates the final directory of an attempt that failed before any of its files could be fetched.
 pub fn conclude_failed(
     dir: &CampaignDir,
     run: &RunId,
@@ -91,11 +92,11 @@ pub fn conclude_failed(
     Ok(file)
 }
 
-/// Gives a complete directory its final name, and puts it on disk with everything in it. A directory whose name was on disk before its
-/// content does not agree with its manifest, and does not count as sealed.
+/// Renames a complete directory to its final name, and syncs it with its content to disk. If a loss of power leaves the final name but not the
+/// content, the directory does not match its manifest and does not count as sealed.
 ///
 /// # Errors
-/// When the system refuses: then it has its old name.
+/// The system refuses. The directory then has its old name.
 pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
     let last = if file.outcome == Outcome::Succeeded {
@@ -103,16 +104,16 @@ pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), St
     } else {
         dir.failed(run, file.attempt)
     };
-    // a whole run of this name is another controller's
+    // a complete run of this name was stored by another controller: keep it under another name
     if last.join(OUTCOME).exists() {
         put_aside(&last)?;
     }
     remove_all(&last)?;
     disk::rename("run.rename", partial.as_std_path(), last.as_std_path())
         .map_err(StoreError::io("rename to", &last))?;
-    // one call for all files, those that a program left as well, and for the name
+    // one call syncs all files, including the program's, and the name
     disk::sync_file_system("run.sync", last.as_std_path()).map_err(|error| {
-        // what was read back from memory would agree with its manifest
+        // undo the renaming: data that exist only in memory would seem to match the manifest
         let _ = fs::rename(&last, &partial);
         StoreError::io("sync", &last)(error)
     })
@@ -128,7 +129,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_concluded_can_be_read_back(values in prop::collection::vec(prop::num::f64::ANY, 0..20), text in ".{0,40}") {
+        fn conclusions_can_be_read_back(values in prop::collection::vec(prop::num::f64::ANY, 0..20), text in ".{0,40}") {
             let root = tempfile::tempdir().expect("a directory");
             let dir = CampaignDir::at(Utf8Path::from_path(root.path()).expect("UTF-8"));
             fs::create_dir(dir.runs()).expect("makes");
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_is_put_aside_and_a_campaign_that_was_moved_is_not_made_again() {
+    fn a_complete_run_is_put_aside_and_a_moved_campaign_is_not_recreated() {
         let root = tempfile::tempdir().expect("a directory");
         let dir = CampaignDir::at(&Utf8Path::from_path(root.path()).expect("UTF-8").join("c"));
         fs::create_dir_all(dir.runs()).expect("makes");

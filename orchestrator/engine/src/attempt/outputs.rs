@@ -1,4 +1,4 @@
-//! Checks whether files hold what their program says that it wrote: an MPI library may report success on a full disk with half of a file
+//! Checks whether files have the sizes that their program reports: on a full disk, an MPI library may report success although only half of a file was
 //! written.
 
 use crate::{
@@ -9,20 +9,20 @@ use camino::Utf8Path;
 use cvc_core::app::descriptor::{Descriptor, OutputFiles, Take};
 use cvc_core::outcome::Cause;
 use cvc_core::point::Point;
-use cvc_probe::sentinel::{self, Answer, FileFound, Request, Space};
+use cvc_probe::sentinel::{self, FileFound, MountSpace, SentinelAnswer, SentinelRequest};
 use std::ops::RangeInclusive;
 
-/// What was found of one claim of the descriptor, and how full the disks are.
+/// The files found for one output in the descriptor, and the free space of the disks.
 #[derive(Debug)]
 pub(super) struct Outputs {
     pub(super) claim: OutputFiles,
-    /// Patterns as they were looked for.
+    /// Patterns that were searched.
     patterns: Vec<String>,
     found: Vec<(String, FileFound)>,
-    free: Vec<(String, Space)>,
+    free: Vec<(String, MountSpace)>,
 }
 
-/// Files of these patterns of a run that is over, whose working directory was kept on this machine.
+/// Finds files that match these patterns, for an ended run whose working directory was kept on this machine.
 pub(super) fn found_below(
     app: &Descriptor,
     point: &Point,
@@ -30,19 +30,19 @@ pub(super) fn found_below(
     templates: &[String],
 ) -> Result<Vec<(String, FileFound)>, RunError> {
     let patterns = patterns_below(app, point, work, templates)?;
-    let request = Request::Globs {
+    let request = SentinelRequest::Globs {
         dir: work.into(),
         patterns,
     };
     match sentinel::answer(&request) {
-        Ok(Answer::Globs(files)) => Ok(files
+        Ok(SentinelAnswer::Globs(files)) => Ok(files
             .into_iter()
             .map(|file| ("localhost".to_owned(), file))
             .collect()),
         Ok(other) => Err(RunError::Broken(format!("{other:?} answers {request:?}"))),
         Err(problem) => Err(RunError::Descriptor {
             app: app.name.clone(),
-            problem,
+            problem: problem.to_string(),
         }),
     }
 }
@@ -73,7 +73,8 @@ pub(super) async fn find_outputs(run: &RunContext) -> Result<Vec<Outputs>, RunEr
     Ok(all)
 }
 
-/// The bytes that a printed number may stand for: as exactly as it was printed. `419.43` times a million is 419.425 to 419.435 million.
+/// Returns the range of bytes that a printed number may mean, by its number of decimals: `419.43` with the scale 10⁶ is 419.425 to 419.435 million
+/// bytes.
 fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
     let value: f64 = printed.parse().ok()?;
     let (mantissa, exponent) = printed
@@ -87,7 +88,7 @@ fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
             .checked_sub(i32::try_from(decimals).ok()?)?,
     ) * scale;
     let bytes = value * scale;
-    // a whole number of bytes is meant as it stands
+    // a whole number of bytes is exact
     let slack = if unit <= 1.0 { 0.0 } else { unit / 2.0 };
     if !(0.0..=9e15).contains(&bytes) {
         return None;
@@ -101,7 +102,7 @@ fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
     Some(low as u64..=high as u64)
 }
 
-/// What the program says that it wrote, in its own order of numbers: `(text, bytes)`.
+/// Selects or sums the ranges of bytes that the program reports as written; `printed` is in the order of the output.
 fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u64>> {
     match take {
         Take::First => printed.first().cloned(),
@@ -115,7 +116,7 @@ fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u
 }
 
 impl Outputs {
-    /// What a run that is over left of a claim, in the working directory that was kept on this machine.
+    /// Finds the files of an output in the descriptor, for an ended run whose working directory was kept on this machine.
     pub(super) fn below(
         app: &Descriptor,
         point: &Point,
@@ -131,13 +132,13 @@ impl Outputs {
         })
     }
 
-    /// Total size of what was found.
+    /// Returns the total size of the files found, bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.found.iter().map(|(_, f)| f.bytes).sum()
     }
 
-    /// Holds the files against what the output says of them; the failure that it is when they hold something else. An output that says
-    /// nothing claims nothing.
+    /// Compares the files with the sizes that the program reports, and returns the failure if they differ. Without a report there is nothing to
+    /// compare.
     pub(super) fn judge(&self, message: &[&str]) -> Option<RunFailure> {
         let printed: Vec<_> = message
             .iter()
@@ -169,12 +170,12 @@ impl Outputs {
             format!("{} to {}", range.start(), range.end())
         };
         let with_headers = if headers > 0 {
-            format!(", without at most {headers} of headers")
+            format!(", not counting up to {headers} of headers")
         } else {
             String::new()
         };
-        let text = format!("{files}, and the program says that it wrote {claim}{with_headers}");
-        // where what is missing has no room, that is the reason
+        let text = format!("{files}, but the program says that it wrote {claim}{with_headers}");
+        // if the disk has no space for the missing part, the full disk is the reason
         let full = self
             .free
             .iter()
@@ -196,7 +197,7 @@ impl Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cvc_probe::sentinel::Place;
+    use cvc_probe::sentinel::MountPlace;
 
     fn file(node: &str, path: &str, inode: u64, bytes: u64) -> (String, FileFound) {
         (
@@ -222,7 +223,7 @@ mod tests {
             header_bytes: 0,
             name: None,
         };
-        let place = Place {
+        let place = MountPlace {
             path: "/s/run".into(),
             existing: "/s".into(),
             file_system: "xfs".into(),
@@ -231,7 +232,7 @@ mod tests {
             device: 1,
             inode: 2,
         };
-        let free = Space {
+        let free = MountSpace {
             place,
             free_bytes: 5000,
             total_bytes: 1 << 30,
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_hold_something_else_fail_with_what_is_missing() {
+    fn files_with_other_content_fail_with_the_missing_part() {
         let whole = outputs(
             vec![
                 file("n1", "/s/out.1", 5, 600),
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(cause, Cause::Application);
         assert_eq!(
             text,
-            "the 2 files out* have 1000 bytes together, and the program says that it wrote 1001"
+            "the 2 files out* have 1000 bytes together, but the program says that it wrote 1001"
         );
         assert_eq!(
             whole.judge(&["900"]).expect("too much").cause,
@@ -294,11 +295,11 @@ mod tests {
         let none = outputs(vec![], 1.0, false).judge(&["10"]).expect("no file");
         assert_eq!(
             none.detail,
-            "no file out* exists, and the program says that it wrote 10"
+            "no file out* exists, but the program says that it wrote 10"
         );
     }
 
-    /// FLASH-IO reports what it put into three files: 36.52 MiB, and the files have 38,299,732 bytes with the headers of their format.
+    /// FLASH-IO reports the data that it put into three files as 36.52 MiB. The files have 38,299,732 bytes, because their format has headers.
     #[test]
     fn headers_of_the_format_may_come_on_top_in_each_file_but_no_more() {
         let of = |bytes: u64, header_bytes: u64| {
@@ -313,7 +314,7 @@ mod tests {
         let without = of(38_299_732, 0).expect("more than was reported").detail;
         assert_eq!(
             without,
-            "the 2 files out* have 38299732 bytes together, and the program says that it wrote 38288753 to 38299238"
+            "the 2 files out* have 38299732 bytes together, but the program says that it wrote 38288753 to 38299238"
         );
         assert_eq!(
             of(38_299_732, 247),
@@ -324,7 +325,7 @@ mod tests {
             .expect("one byte more than headers explain")
             .detail;
         assert!(
-            beyond.ends_with("wrote 38288753 to 38299238, without at most 494 of headers"),
+            beyond.ends_with("wrote 38288753 to 38299238, not counting up to 494 of headers"),
             "{beyond}"
         );
         assert!(
@@ -333,9 +334,9 @@ mod tests {
         );
     }
 
-    /// Half of a file, and the room that the other half needs is not there: as OMPIO leaves it, with code 0.
+    /// Half of a file, on a disk without space for the other half, as OMPIO leaves it with exit code 0.
     #[test]
-    fn a_full_disk_is_the_reason_where_there_is_no_room_for_what_is_missing() {
+    fn a_full_disk_is_the_reason_where_the_missing_part_has_no_room() {
         let half = outputs(vec![file("n2", "/s/out.1", 5, 209_715_200)], 1e6, false);
         let RunFailure {
             cause,
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(cause, Cause::DiskFull);
         assert_eq!(
             text,
-            "/s/out.1 on n2 has 209715200 bytes, and the program says that it wrote 419425000 to 419435000; /s on n2 has 5000 bytes free"
+            "/s/out.1 on n2 has 209715200 bytes, but the program says that it wrote 419425000 to 419435000; /s on n2 has 5000 bytes free"
         );
     }
 }

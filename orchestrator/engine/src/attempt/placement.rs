@@ -1,4 +1,5 @@
-//! Checks whether every rank is where the mapping puts it. Each rank reports its node; launchers are not trusted.
+//! Checks whether every rank is on the node where the mapping puts it, and whether its threads have separate cores. Each rank reports its node and
+//! its cores, because launchers may ignore their options.
 
 use crate::{
     crew,
@@ -8,6 +9,7 @@ use crate::{
 use cvc_core::campaign::StorageKind;
 use cvc_core::mapping::Mapping;
 use cvc_core::outcome::Cause;
+use cvc_core::units::counted;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -19,31 +21,34 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum number of ranks named in a message.
 const MAX_NAMED: usize = 4;
 
-/// Time limit for ranks' reports after the run: nodes may see late what others wrote.
-const LATE: Duration = Duration::from_secs(5);
+/// Time limit for ranks' reports after the run's end: shared storage may show files of other nodes late.
+const LATE: Duration = Duration::from_secs(30);
 
-/// Ranks and the names of the hosts that they are on.
+/// Host names reported by each rank.
 type Seen = BTreeMap<u32, BTreeSet<String>>;
 
-/// Where ranks are that are not where the mapping puts them.
+/// Cores that each rank may use, by the host name that the rank reported and by the rank's number.
+type Allowed = BTreeMap<String, BTreeMap<u32, BTreeSet<u32>>>;
+
+/// Ranks that are not where the mapping puts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Misplacement {
     mapping: Mapping,
     wrong: Vec<WrongRank>,
 }
 
-/// A rank that is not where the mapping puts it, or nowhere.
+/// A rank that is missing or on a wrong node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum WrongRank {
-    /// It did not say where it is.
+    /// The rank did not report its node.
     Missing { rank: u32 },
-    /// It is not on its node, or there is more than one of it.
+    /// The rank is not on its node, or several processes have its number.
     Elsewhere {
         rank: u32,
         hosts: BTreeSet<String>,
         node: String,
     },
-    /// The mapping has no such rank.
+    /// The mapping has no rank of this number.
     TooMany { rank: u32, hosts: BTreeSet<String> },
 }
 
@@ -84,7 +89,7 @@ impl fmt::Display for Misplacement {
         }
         write!(
             f,
-            "the launcher did not keep to {}: {}",
+            "the launcher did not follow {}: {}",
             self.mapping,
             wrong.join(", ")
         )
@@ -92,7 +97,7 @@ impl fmt::Display for Misplacement {
 }
 
 impl Misplacement {
-    /// What is wrong even if ranks may still come that have not said where they are.
+    /// Returns the ranks that are certainly misplaced, without ranks that have not reported yet; `None` if there are none.
     fn for_certain(mut self) -> Option<Self> {
         self.wrong
             .retain(|rank| !matches!(rank, WrongRank::Missing { .. }));
@@ -100,42 +105,56 @@ impl Misplacement {
     }
 }
 
-/// Waits until all ranks have reported, and returns what is wrong; never returns if nothing is.
+/// Waits for ranks' reports until a rank is certainly misplaced, and returns the misplaced ranks. Never returns if all ranks are on their nodes.
 pub(super) async fn watch(run: &RunContext) -> Misplacement {
     if run.used.transport == Transport::Local {
         return std::future::pending().await;
     }
     loop {
         tokio::time::sleep(TICK).await;
-        // a node that does not answer is missed by those who wait for that
+        // a lost node is detected by other code
         let Ok(seen) = seen(run).await else { continue };
-        if let Some(wrong) = judge(&seen, run).err().and_then(Misplacement::for_certain) {
+        if let Some(wrong) = judge(&seen.0, run)
+            .err()
+            .and_then(Misplacement::for_certain)
+        {
             return wrong;
         }
-        if seen.len() as u32 >= run.point.processes() {
+        if seen.0.len() as u32 >= run.point.processes() {
             return std::future::pending().await;
         }
     }
 }
 
-/// The problem of the placement of a run that has ended, if any.
-pub(super) async fn check(run: &RunContext) -> Result<(), RunFailure> {
-    if run.used.transport == Transport::Local {
-        return Ok(());
+/// Checks the placement of a run that has ended. Returns the smallest number of cores that a rank may use, if ranks have threads.
+pub(super) async fn check(run: &RunContext, bound: Option<u32>) -> Result<Option<u32>, RunFailure> {
+    let is_local = run.used.transport == Transport::Local;
+    if is_local && run.point.threads().is_none() {
+        return Ok(None);
     }
     let begin = Instant::now();
     loop {
-        let seen = seen(run)
+        let (seen, allowed) = seen(run)
             .await
             .map_err(|error| RunFailure::new(Cause::NodeLost, error.to_string()))?;
-        // a run of which no rank began has another cause
+        // if no rank has reported, the failure has another cause
         if seen.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let Err(wrong) = judge(&seen, run) else {
-            return Ok(());
+        let judged = if is_local { Ok(()) } else { judge(&seen, run) };
+        let Err(wrong) = judged else {
+            if let Some(problem) = bound.and_then(|threads| unbound(&allowed, threads)) {
+                return Err(RunFailure::new(Cause::SettingIgnored, problem));
+            }
+            let counts = allowed
+                .values()
+                .flat_map(BTreeMap::values)
+                .map(BTreeSet::len);
+            return Ok(counts
+                .min()
+                .map(|count| u32::try_from(count).unwrap_or(u32::MAX)));
         };
-        // a rank that is only missing may be seen a moment later, where nodes look at each other's files
+        // if reports are only missing, they may become visible a moment later on shared storage
         let only_missing = wrong.clone().for_certain().is_none();
         if !only_missing || run.used.storage != StorageKind::Shared || begin.elapsed() > LATE {
             return Err(RunFailure::new(Cause::Misplaced, wrong.to_string()));
@@ -144,8 +163,43 @@ pub(super) async fn check(run: &RunContext) -> Result<(), RunFailure> {
     }
 }
 
-/// The reports of ranks so far. Asks every node even if all see the same files: each sees at least what was written on it.
-async fn seen(run: &RunContext) -> Result<Seen, crew::CrewError> {
+/// Returns why ranks are not bound to separate cores, one for each thread; `None` if they are.
+fn unbound(allowed: &Allowed, threads: u32) -> Option<String> {
+    for (host, ranks) in allowed {
+        let mut owners: BTreeMap<u32, u32> = BTreeMap::new();
+        for (rank, cores) in ranks {
+            if cores.len() < threads as usize {
+                return Some(format!(
+                    "{} requested for each process, but rank {rank} may use {} of {host}",
+                    counted(threads, "thread"),
+                    counted(cores.len() as u64, "core")
+                ));
+            }
+            for core in cores {
+                if let Some(other) = owners.insert(*core, *rank) {
+                    return Some(format!(
+                        "each process should have separate cores for its {}, but ranks {other} and {rank} share core {core} of {host}",
+                        counted(threads, "thread")
+                    ));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Parses a list of cores in the kernel's format: `0-5,12`.
+fn core_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut cores = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cores.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+    }
+    Some(cores)
+}
+
+/// Returns the reports of ranks until now. Queries every node even if all share the files: a node sees at least its own ranks' reports.
+async fn seen(run: &RunContext) -> Result<(Seen, Allowed), crew::CrewError> {
     let used = &run.used;
     let found = used
         .crew
@@ -156,10 +210,10 @@ async fn seen(run: &RunContext) -> Result<Seen, crew::CrewError> {
             SOON,
         )
         .await;
-    let mut seen = Seen::new();
+    let (mut seen, mut allowed) = (Seen::new(), Allowed::new());
     for (node, listing) in found {
         let listing = match listing {
-            // the head's view is enough there
+            // with shared files the head node's answer is sufficient
             Err(crew::CrewError::Refused { .. })
                 if used.storage == StorageKind::Shared && node != used.head.name =>
             {
@@ -168,14 +222,21 @@ async fn seen(run: &RunContext) -> Result<Seen, crew::CrewError> {
             listing => listing?,
         };
         for entry in listing.entries {
-            if let Some((rank, host)) = entry.name.split_once('.')
+            if let Some((rank, place)) = entry.name.split_once('.')
                 && let Ok(rank) = rank.parse()
             {
+                let (host, cores) = place.split_once(':').unwrap_or((place, ""));
                 seen.entry(rank).or_default().insert(host.to_owned());
+                if let Some(cores) = core_list(cores) {
+                    allowed
+                        .entry(host.to_owned())
+                        .or_default()
+                        .insert(rank, cores);
+                }
             }
         }
     }
-    Ok(seen)
+    Ok((seen, allowed))
 }
 
 fn judge(seen: &Seen, run: &RunContext) -> Result<(), Misplacement> {
@@ -188,7 +249,7 @@ fn judge(seen: &Seen, run: &RunContext) -> Result<(), Misplacement> {
     placed(&run.point.mapping, &names, seen)
 }
 
-/// Compares the reports with the mapping over these nodes (given by name and own host name).
+/// Compares the reports with the mapping over these nodes, each given as name and own host name.
 fn placed(mapping: &Mapping, nodes: &[(&str, &str)], seen: &Seen) -> Result<(), Misplacement> {
     let mut wrong = Vec::new();
     let mut rank = 0;
@@ -226,6 +287,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn threads_need_cores_that_no_other_rank_of_their_node_may_use() {
+        let allowed = |ranks: &[(&str, &str)]| -> Allowed {
+            let mut all = Allowed::new();
+            for (rank, (host, cores)) in (0..).zip(ranks) {
+                let cores = core_list(cores).expect("a list");
+                all.entry((*host).to_owned())
+                    .or_default()
+                    .insert(rank, cores);
+            }
+            all
+        };
+        let good = allowed(&[("a", "0-1,8-9"), ("a", "2-3"), ("b", "0-1")]);
+        assert_eq!(unbound(&good, 2), None);
+        assert_eq!(
+            unbound(&good, 3).expect("too few"),
+            "3 threads requested for each process, but rank 1 may use 2 cores of a"
+        );
+        let shared = allowed(&[("a", "0-3"), ("a", "0-3")]);
+        assert_eq!(
+            unbound(&shared, 2).expect("shared"),
+            "each process should have separate cores for its 2 threads, but ranks 0 and 1 share core 0 of a"
+        );
+        assert_eq!((core_list(""), core_list("0-")), (None, None));
+    }
+
+    #[test]
     fn ranks_fill_the_nodes_in_their_order_and_nothing_else_is_accepted() {
         let mapping: Mapping = "1Nx2P+1Nx1P".parse().expect("a mapping");
         let nodes = [("a", "a.cluster"), ("b", "b.cluster")];
@@ -239,7 +326,7 @@ mod tests {
         let wrong = judged(&seen(&["a", "b", "b"])).expect_err("rank 1");
         assert_eq!(
             wrong.to_string(),
-            "the launcher did not keep to 1Nx2P+1Nx1P: rank 1 is on b instead of a"
+            "the launcher did not follow 1Nx2P+1Nx1P: rank 1 is on b instead of a"
         );
         assert_eq!(wrong.clone().for_certain(), Some(wrong));
         let late = judged(&seen(&["a", "a"])).expect_err("too few");
@@ -248,7 +335,7 @@ mod tests {
         let many = judged(&seen(&["a", "a", "b", "b"]))
             .expect_err("too many")
             .for_certain()
-            .expect("whatever comes");
+            .expect("in any order");
         assert!(
             many.to_string().ends_with("rank 3 on b should not exist"),
             "{many}"

@@ -1,31 +1,35 @@
-//! Writes everything that a run needs before anything is started: scripts, host and hint files, inputs. [`Choice`] and [`LaunchPlan`]
-//! decide what.
+//! Writes everything that a run needs before it starts: scripts, host and hint files, inputs. [`Choice`] and [`LaunchPlan`] decide their content.
 
 use super::{
     choice::Choice,
-    launch_plan::{Ambient, LaunchPlan, RANK_SCRIPT, wrap},
+    launch_plan::{Ambient, LaunchPlan, RANK_SCRIPT, RESTARTED_RANK_SCRIPT, reports_ranks, wrap},
     site::ReadySite,
 };
 use crate::{
-    ckpt::{self, CheckpointRun, Checkpointer, SessionContext, quirks::Quirk},
+    ckpt::{self, CheckpointRun, Checkpointer, Course, SessionContext, quirks::Quirk},
     host::LocalHost,
     mpi::{self, LaunchRequest, MpiInstall},
     render::{self, Template},
     run::{
-        DESCRIPTION, Nodes, RANKS, RunContext, RunError, SHEPHERD, SiteContext, Task,
-        begun_tmp_dir, check_area,
+        DESCRIPTION, Nodes, RANKS, RestartNumber, RunContext, RunError, SHEPHERD, SiteContext,
+        Task, begun_tmp_dir, check_area,
     },
-    transport::Transport,
 };
+use crate::{tracer::Instrumentation, transport::Transport};
 use camino::Utf8Path;
-use cvc_core::campaign::{RunSettings, TraceSettings};
+use cvc_core::app::source_file::SourceFile;
+use cvc_core::campaign::{RunEnvironment, RunSettings, SiteKind, TraceSettings};
 use cvc_core::environment::{is_withheld, may_hold_secret};
 use cvc_core::point::TracerKind;
-use cvc_core::store::{CampaignDir, StoreError, remove_all};
-use cvc_probe::sentinel::{InstanceFacts, Request};
+use cvc_core::store::{CampaignDir, KeptCheckpoint, StoreError, remove_all};
+use cvc_probe::sentinel::{InstanceFacts, SentinelRequest};
 use cvc_probe::shepherd::Job;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+};
 
 /// A run that is ready to start.
 #[derive(Debug)]
@@ -36,24 +40,39 @@ pub(super) struct Prepared {
     pub install: MpiInstall,
     pub checkpointer: &'static dyn Checkpointer,
     pub checkpointer_install: ckpt::Install,
-    /// Processes that its checkpointer must see before a checkpoint makes sense.
+    /// Number of processes that must be connected to the checkpointer before a checkpoint is useful.
     pub peers: u32,
     pub quirks: Vec<Quirk>,
-    /// Values for the restart script.
+    /// Template values of the run's script, also for the restart script.
     values: Value,
+    /// What the tracer adds to a restart.
+    traced_restart: Instrumentation,
+    /// Names of the variables that the tracer adds to the run.
+    traced_env: BTreeSet<String>,
     pub tracer: TracerKind,
-    /// What the other nodes need first.
-    pub elsewhere: Request,
-    /// What the nodes of its ranks are like.
+    /// Commands that set up the environment before the launcher starts.
+    pub environment: RunEnvironment,
+    /// The request that creates files on the other nodes before the run starts.
+    pub elsewhere: SentinelRequest,
+    /// Input files copied into the working directory on this machine.
+    pub copies: Vec<SourceFile>,
+    /// Facts about the nodes of the run's ranks.
     pub node_facts: Vec<Value>,
-    /// Which machines of a cloud they are.
+    /// Cloud machines of the nodes of the run's ranks.
     pub instances: Vec<InstanceFacts>,
+    /// Whether checkpoints are kept for the run's next attempt.
+    pub keeps: bool,
+    /// Whether the run's files are on shared storage that keeps them until the next attempt. Other storage may disappear with the nodes, or is
+    /// cleared at the end of the nodes' Slurm job.
+    pub outlives_agent: bool,
+    /// The checkpoint of an earlier attempt from which the run continues.
+    pub resume: Option<Box<KeptCheckpoint>>,
 }
 
-/// Prepares a run: chooses what it is made of, plans its launch, and writes both into its new directory.
+/// Prepares a run: chooses its components, plans its launch, and writes both into its new directory.
 ///
 /// # Errors
-/// When the site lacks something, the descriptor cannot be used, or a file cannot be written.
+/// The site lacks something, the descriptor cannot be used, or a file cannot be written.
 pub(super) fn prepare(
     site: &ReadySite,
     nodes: &Nodes,
@@ -67,7 +86,7 @@ pub(super) fn prepare(
         slurm: of_slurm(std::env::vars()),
     };
     let plan = LaunchPlan::of(&choice, context, &ambient)?;
-    make_directories(campaign, &choice, &plan)?;
+    make_directories(campaign, &choice, &plan, task.resume.is_some())?;
     if site
         .context
         .site
@@ -75,13 +94,21 @@ pub(super) fn prepare(
         .get(&task.point.storage)
         .is_some_and(|area| area.path.is_some())
     {
-        check_area(&choice.run.work).map_err(RunError::Area)?;
+        check_area(&choice.run.work)?;
+    }
+    if let Some(flushed) = &choice.run.flush_dir {
+        check_area(flushed)?;
     }
     write_files(&choice, &plan, context, task)?;
     Ok(Prepared {
         job: job(&choice, &plan, &context.run),
         elsewhere: plan.elsewhere(&choice),
+        copies: plan.copies,
+        keeps: choice.keeps,
+        outlives_agent: site.context.site.kind == SiteKind::Ssh,
+        resume: task.resume.clone(),
         tracer: context.trace.of(&task.point),
+        environment: choice.environment,
         run: choice.run,
         request: plan.request,
         install: choice.install,
@@ -90,13 +117,15 @@ pub(super) fn prepare(
         peers: plan.peers,
         quirks: plan.quirks,
         values: plan.values,
+        traced_restart: choice.traced_restart,
+        traced_env: choice.traced.env.into_keys().collect(),
         node_facts: choice.node_facts,
         instances: choice.instances,
     })
 }
 
-/// The variables of a Slurm job that its steps need. They are kept with the run, so that none that holds a secret, such as `SLURM_JWT`, is among
-/// them.
+/// Selects the variables of a Slurm job that its steps need. They are stored with the run, so variables that may hold a secret, such as `SLURM_JWT`,
+/// are excluded.
 fn of_slurm(vars: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
     vars.filter(|(name, _)| {
         name.starts_with("SLURM") && !may_hold_secret(name) && !is_withheld(name)
@@ -104,38 +133,53 @@ fn of_slurm(vars: impl Iterator<Item = (String, String)>) -> BTreeMap<String, St
     .collect()
 }
 
-/// Replaces what an earlier attempt left by new, empty directories.
+/// Replaces the directories of an earlier attempt by new, empty ones. The working directory is kept if the run continues from a checkpoint.
 fn make_directories(
     campaign: &CampaignDir,
     choice: &Choice,
     plan: &LaunchPlan,
+    resumes: bool,
 ) -> Result<(), StoreError> {
-    // before its name is forgotten; of another user there it is none of ours
+    // the description with this directory's name is removed next; a directory of another user stays
     let _ = remove_all(&begun_tmp_dir(campaign, &choice.run.id));
-    for old in [&choice.run.dir, &choice.run.work] {
+    // only the reports of the earlier ranks' places are obsolete
+    let in_work = match resumes {
+        true => choice.run.work.join(RANKS),
+        false => choice.run.work.clone(),
+    };
+    let flushed = choice.run.flush_dir.iter();
+    for old in [&choice.run.dir, &in_work]
+        .into_iter()
+        .chain(flushed.clone().filter(|_| !resumes))
+    {
         remove_all(old)?;
     }
-    // not the directories above it: where the campaign was moved away meanwhile, nothing is made in its old place
+    // do not create parents: if the campaign was moved meanwhile, nothing may appear at its old path
     fs::create_dir(&choice.run.dir).map_err(StoreError::io("make", &choice.run.dir))?;
-    let ranks = plan.rank_script.iter().map(|_| choice.run.work.join(RANKS));
+    let ranks = plan
+        .rank_scripts
+        .first()
+        .map(|_| choice.run.work.join(RANKS));
     let new = [choice.run.dir.join("inputs"), choice.run.work.clone()]
         .into_iter()
         .chain(choice.traced.dirs.iter().cloned())
-        .chain(ranks);
+        .chain(choice.traced_restart.dirs.iter().cloned())
+        .chain(ranks)
+        .chain(flushed.cloned());
     for new in new {
         fs::create_dir_all(&new).map_err(StoreError::io("make", &new))?;
     }
     Ok(())
 }
 
-/// Writes the scripts, the inputs, and the description of the run.
+/// Writes the scripts, the inputs, and the run's description.
 fn write_files(
     choice: &Choice,
     plan: &LaunchPlan,
     context: &SiteContext,
     task: &Task,
 ) -> Result<(), RunError> {
-    if let Some((path, text)) = &plan.rank_script {
+    for (path, text) in &plan.rank_scripts {
         write(path, text)?;
     }
     for input in &plan.inputs {
@@ -148,7 +192,7 @@ fn write_files(
             }
         }
     }
-    // what may be large is not kept with every run: its digest is
+    // large inputs are not stored with every run, but their digests are
     for copy in &plan.copies {
         copy.copy_into(&choice.run.work)?;
     }
@@ -158,8 +202,14 @@ fn write_files(
     )?;
     let mut description = json!({
         "run": choice.run.id.as_str(), "tmp": choice.run.tmp, "repeat": task.planned.repeat, "point": task.point, "descriptor": choice.run.app, "mpi": choice.install,
-        "quirks": plan.quirks, "checkpoint": choice.run.checkpoint, "trace": TraceSettings { tracer: context.trace.of(&task.point) },
+        "quirks": plan.quirks, "checkpoint": context.checkpoint.of(&task.point), "trace": TraceSettings { tracer: context.trace.of(&task.point) },
     });
+    if let Some(kept) = &task.resume {
+        description["resumed_from"] = json!(kept.attempt);
+    }
+    if !choice.environment.is_empty() {
+        description["environment"] = json!(choice.environment);
+    }
     if !plan.copies.is_empty() {
         description["sources"] = json!(plan.copies);
     }
@@ -174,12 +224,12 @@ fn write(path: &Utf8Path, content: impl AsRef<[u8]>) -> Result<(), StoreError> {
     fs::write(path, content).map_err(StoreError::io("write", path))
 }
 
-/// Tells the script of a run that directories and inputs are made already.
+/// Variable that tells a run's script that directories and inputs exist already.
 const READY: &str = "CVC_READY";
-/// Name of the script of a run, in its directory.
-const LAUNCH: &str = "launch.sh";
+/// File name of a run's script, in the run's directory.
+pub(super) const LAUNCH: &str = "launch.sh";
 
-/// The job of a run's shepherd: its command, or the script that does its checkpointer's part.
+/// Returns the job of a run's shepherd. The shepherd starts the launcher, or the run's script if the run needs one ([`LaunchPlan::scripted`]).
 fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
     let dir = &choice.run.dir;
     let scripted = Job {
@@ -201,7 +251,7 @@ fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
     if plan.scripted {
         return scripted;
     }
-    // without a shell, whose start would count as time of the run
+    // without a shell, because its start would count as time of the run
     let own = [
         ("CVC_RUN".to_owned(), choice.run.used.marker.clone()),
         ("PWD".to_owned(), choice.run.work.to_string()),
@@ -214,11 +264,11 @@ fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
     }
 }
 
-/// What a script of a run with this marker is started with.
+/// Returns the environment of a run's script, with this marker.
 fn script_env(marker: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("CVC_RUN".to_owned(), marker.to_owned()),
-        // the environment is clean already
+        // the environment is already minimal
         ("CVC_CLEAN".to_owned(), "1".to_owned()),
         (
             "PATH".to_owned(),
@@ -228,57 +278,116 @@ fn script_env(marker: &str) -> BTreeMap<String, String> {
 }
 
 impl Prepared {
-    /// Returns its checkpointer's part in it.
+    /// Returns the object that takes checkpoints in this run.
     pub fn session(&self) -> Box<dyn CheckpointRun + '_> {
         let context = SessionContext {
             run: &self.run,
             peers: self.peers,
             ssh_wrapper: self.request.ssh_wrapper(),
+            keeps: self.keeps,
         };
         self.checkpointer
             .session(&self.checkpointer_install, context)
     }
 
-    /// Returns the values of its script.
+    /// Returns the template values of the run's script.
     pub fn values(&self) -> &Value {
         &self.values
     }
 
-    /// Returns the job of its restart.
-    pub fn restart_job(&self, how: &ckpt::Restart) -> Result<Job, RunError> {
-        let text = match how {
-            ckpt::Restart::Script(text) => text.clone(),
-            ckpt::Restart::Program(args) => self.program_again(args)?,
-        };
-        let script = self.run.dir.join("restart.sh");
-        write(&script, text)?;
-        Ok(self.second_job(&script))
-    }
-
-    /// Returns the script that starts the program again, with these arguments.
-    fn program_again(&self, args: &[String]) -> Result<String, RunError> {
-        let mut launch = mpi::launch(&self.install, &self.request).argv;
-        launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
-        if self.run.used.transport != Transport::Local {
-            launch.extend(["sh".to_owned(), self.run.work.join(RANK_SCRIPT).to_string()]);
+    /// Returns the course of the run.
+    pub fn course(&self) -> Course {
+        let course = self.checkpointer.course(&self.run.plan);
+        match self.resume {
+            Some(_) => course.resumed(),
+            None => course,
         }
-        let mut values = self.values.clone();
-        values["command"] = json!(wrap(&launch, &self.run.program, args));
-        values["prefix"] = json!([]);
-        Ok(render::render(Template::RUN_SCRIPT, &values)?)
     }
 
-    /// The job of a script that makes its directories itself.
-    fn second_job(&self, script: &Utf8Path) -> Job {
-        Job {
+    /// Writes the script of a restart of the run, and returns its job.
+    pub fn restart_job(&self, how: &ckpt::Restart, which: RestartNumber) -> Result<Job, RunError> {
+        write(
+            &self.run.dir.join(which.file("sh")),
+            self.restart_script(how)?,
+        )?;
+        Ok(self.second_job(which))
+    }
+
+    /// Writes the script that continues the run of an earlier attempt, and returns its job. The script replaces the run's script under the same name,
+    /// so that the run can be repeated manually from the checkpoint.
+    pub fn resume_job(&self, how: &ckpt::Restart) -> Result<Job, RunError> {
+        let script = self.run.dir.join(LAUNCH);
+        write(&script, self.restart_script(how)?)?;
+        Ok(Job {
             argv: vec!["bash".into(), script.to_string()],
             env: script_env(&self.run.used.marker),
             cwd: self.run.dir.clone().into(),
+            // the script creates the private directory
             private_dir: None,
-            stdout: self.run.dir.join("restart.stdout").into(),
-            stderr: self.run.dir.join("restart.stderr").into(),
-            pid_file: self.run.dir.join("restart.shepherd.json").into(),
-            exit_file: self.run.dir.join("restart.exit.json").into(),
+            ..self.job.clone()
+        })
+    }
+
+    fn restart_script(&self, how: &ckpt::Restart) -> Result<String, RunError> {
+        match how {
+            ckpt::Restart::Script(text) => Ok(text.clone()),
+            ckpt::Restart::Program(args) => self.program_again(args),
+        }
+    }
+
+    /// Returns the script that restarts the program with these arguments.
+    fn program_again(&self, args: &[String]) -> Result<String, RunError> {
+        let mut launch = mpi::launch(&self.install, &self.request).argv;
+        launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
+        if reports_ranks(&self.run) {
+            let script = if self.run.used.transport == Transport::Local {
+                RANK_SCRIPT
+            } else {
+                RESTARTED_RANK_SCRIPT
+            };
+            launch.extend(["sh".to_owned(), self.run.work.join(script).to_string()]);
+        }
+        let mut values = self.values.clone();
+        let traced = &self.traced_restart;
+        let (mut env, mut prefix) = (values["env"].take(), Vec::new());
+        if let Some(entries) = env.as_array_mut() {
+            // an untraced restart must not append to the run's trace
+            entries.retain(|entry| {
+                let name = entry["name"].as_str().unwrap_or_default();
+                traced.env.contains_key(name) || !self.traced_env.contains(name)
+            });
+            for entry in entries {
+                let name = entry["name"].as_str().unwrap_or_default();
+                if let Some(value) = traced.env.get(name) {
+                    entry["value"] = json!(value);
+                }
+            }
+        }
+        if self.run.used.transport == Transport::Local {
+            prefix = traced.words_here();
+            let rank_env = traced.rank_env.iter();
+            launch.extend(
+                rank_env.flat_map(|(name, value)| self.install.family.rank_env(name, value)),
+            );
+        }
+        values["env"] = env;
+        values["command"] = json!(wrap(&launch, &self.run.program, args));
+        values["prefix"] = json!(prefix);
+        Ok(render::render(Template::RUN_SCRIPT, &values)?)
+    }
+
+    /// Returns the job of a restart, whose script creates its directories itself.
+    fn second_job(&self, which: RestartNumber) -> Job {
+        let file = |suffix: &str| self.run.dir.join(which.file(suffix));
+        Job {
+            argv: vec!["bash".into(), file("sh").into_string()],
+            env: script_env(&self.run.used.marker),
+            cwd: self.run.dir.clone().into(),
+            private_dir: None,
+            stdout: file("stdout").into(),
+            stderr: file("stderr").into(),
+            pid_file: file("shepherd.json").into(),
+            exit_file: file("exit.json").into(),
             ..self.job.clone()
         }
     }

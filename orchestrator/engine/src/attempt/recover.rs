@@ -1,6 +1,6 @@
-//! Recovery after a controller was killed: what of its last run is still alive, and what is already complete.
+//! Recovers after a controller was killed: ends the processes of its last run that are still alive, and detects whether the run was complete.
 
-use crate::run::{DESCRIPTION, SHEPHERD, SiteContext, begun_tmp_dir, marker, work_dir};
+use crate::run::{DESCRIPTION, SHEPHERD, SiteContext, begun_tmp_dir, flush_dir, marker, work_dir};
 use camino::Utf8Path;
 use cvc_core::ids::RunId;
 use cvc_core::point::Point;
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ends everything that is left of a run: its shepherd with all below it, and all processes with its marker or working in its directory.
+/// Ends all processes left of a run: its shepherd with all descendants, and all processes that have its marker or work in its directory.
 pub(super) fn end_leftovers(
     campaign: &CampaignDir,
     run: &RunId,
@@ -24,7 +24,7 @@ pub(super) fn end_leftovers(
     let mark = format!("CVC_RUN={}", marker(campaign, run));
     let begin = Instant::now();
     let mut ended: Vec<u32> = Vec::new();
-    // it has no marker, because it may wait before it knows its run
+    // a shepherd has no marker, because it may start before its run is known
     let shepherds: Vec<ProcessId> = shepherd
         .into_iter()
         .chain(written_shepherd(campaign, run))
@@ -49,14 +49,14 @@ pub(super) fn end_leftovers(
         ended.extend(alive.iter().map(|p| p.pid));
         std::thread::sleep(Duration::from_millis(20));
     }
-    // the run's own: its name is made of the run's
+    // only this run uses this directory, whose name contains the run's
     let _ = remove_all(&tmp);
     ended.sort_unstable();
     ended.dedup();
     ended
 }
 
-/// Ends what is left of a run that was open when its engine was killed, and removes it unless it was complete.
+/// Ends the processes of a run that was open when its engine was killed, and removes the run's files unless the run was complete.
 pub fn recover_run<'b>(
     dir: &CampaignDir,
     context_of: impl Fn(&str) -> Option<&'b SiteContext>,
@@ -65,22 +65,28 @@ pub fn recover_run<'b>(
     shepherd: Option<ProcessId>,
 ) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
     let partial = dir.partial(run);
-    // the point may have left the plan; what its run was started with says where it worked
-    let work = recorded_point(&partial)
-        .and_then(|point| Some(work_dir(context_of(&point.site)?, dir, &point, run)))
-        .unwrap_or_else(|| dir.work(run));
+    // the point may no longer be in the plan; the run's description names its directory
+    let point = recorded_point(&partial);
+    let of_point = point
+        .as_ref()
+        .and_then(|point| Some((point, context_of(&point.site)?)));
+    let work = of_point.map(|(point, context)| work_dir(context, dir, point, run));
+    let work = work.unwrap_or_else(|| dir.work(run));
+    let flushed = of_point.and_then(|(point, context)| flush_dir(context, dir, point, run));
     let ended = end_leftovers(dir, run, shepherd, &work);
     let whole = sealed_outcome(dir, run, attempt);
     if whole.is_none() {
-        // if the run was complete, what is left of its work is what the campaign keeps
+        // if the run was complete, the files to keep have already been stored
         remove_all(&work)?;
+        flushed.iter().try_for_each(|dir| remove_all(dir))?;
         remove_all(&partial)?;
         remove_torn(dir, run, attempt)?;
     }
     Ok((ended, whole))
 }
 
-/// The shepherd of a run whose engine was killed before it could report it.
+/// Reads a shepherd's process from the file in its run's directory, for a run whose engine was killed before it reported the shepherd. `None` if the
+/// file is missing or unreadable.
 fn written_shepherd(campaign: &CampaignDir, run: &RunId) -> Option<ProcessId> {
     serde_json::from_slice(&fs::read(campaign.partial(run).join(SHEPHERD)).ok()?).ok()
 }

@@ -1,5 +1,6 @@
-//! What a site has: cores, MPI libraries, DMTCP, programs. Runs depend on it, plans do not.
+//! The resources of a site: cores, MPI libraries, DMTCP, programs. Runs depend on these resources, plans do not.
 
+use super::setup::{self, Variables};
 use crate::{
     ckpt::{self, Checkpointer, Search, checkpointer},
     kernels,
@@ -14,7 +15,9 @@ use cvc_core::app::{
     descriptor::{Descriptor, not_copied, not_shared},
     template_values,
 };
-use cvc_core::campaign::{MpiSource, StorageKind};
+use cvc_core::campaign::{
+    MpiLibrary, MpiSource, RunEnvironment, SiteApp, StorageKind, TraceSettings,
+};
 use cvc_core::paths;
 use cvc_core::point::{CheckpointerKind, Point};
 use cvc_core::units::counted;
@@ -25,79 +28,102 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-/// Maximum number of processes for each core, where more than one may run on it: more are a typing error, and would stop the machine.
+/// Maximum number of processes for each core, where oversubscription is allowed. More are assumed to be a typing error, and would overload the
+/// machine.
 const MAX_LOAD: u32 = 256;
 
-/// How far to prepare a site.
+/// How thoroughly to prepare a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Only check, and start nothing that the campaign file names: it may be somebody else's. What it names is only looked for.
+    /// Only check, and start no program that the campaign file names, because the file may come from another user: check only that such programs
+    /// exist.
     Find,
-    /// Only check.
+    /// Only check; programs may be started for that.
     Look,
-    /// Compile the built-in kernels for these MPI libraries where they are missing.
+    /// Check, and compile the built-in kernels for these MPI libraries where they are missing.
     Build(BTreeSet<String>),
 }
 
 impl Readiness {
-    /// Ready for these points: only libraries with which one of them runs a built-in kernel need it.
+    /// Returns the preparation that these points need: kernels only for MPI libraries with which a point runs a built-in kernel, or is traced by
+    /// cvc's own library.
     pub fn for_points<'p>(
         apps: &IndexMap<String, LoadedApp>,
+        trace: &TraceSettings,
         points: impl IntoIterator<Item = &'p Point>,
     ) -> Self {
-        let is_kernel = |point: &&Point| {
-            apps.get(&point.app)
-                .is_some_and(|app| app.descriptor.kernel)
-        };
         Self::Build(
             points
                 .into_iter()
-                .filter(is_kernel)
+                .filter(|point| trace.needs_kernels(apps, point))
                 .map(|point| point.mpi.clone())
                 .collect(),
         )
     }
 }
 
+/// Whether cvc's own C programs for an MPI library are compiled, and where.
+enum Compiled<'s> {
+    /// They are compiled, and in this directory.
+    In(&'s Utf8Path),
+    /// They are not compiled yet; this compiler can compile them.
+    By(Utf8PathBuf),
+}
+
 /// The software of a site.
 #[derive(Debug)]
 pub struct ReadySite {
-    /// What its runs depend on.
+    /// The context of the site's runs.
     pub context: Arc<SiteContext>,
     /// Cores of a node.
     pub cores: u32,
-    /// Node names, in the order of mappings.
+    /// Names of nodes, in the order in which mappings use them.
     pub hosts: Vec<String>,
-    /// MPI libraries and checkpointers of which only the files were looked for.
+    /// Names of MPI libraries and checkpointers whose files were found but not started.
     pub not_started: Vec<String>,
-    /// MPI libraries by name.
+    /// MPI libraries by name in the campaign.
     pub mpi: IndexMap<String, Result<MpiInstall, Missing>>,
-    /// Checkpointers, with what is installed of them.
+    /// Checkpointers, with their installations.
     pub checkpointers: Vec<(&'static dyn Checkpointer, Result<ckpt::Install, Missing>)>,
-    /// Tracers, with their program or library.
+    /// Tracers, each with its program or library.
     pub tracers: Vec<(&'static dyn Tracer, Result<Utf8PathBuf, Missing>)>,
-    /// Directories with the built-in kernels, by MPI library; only those of [`Readiness::Build`].
+    /// Directories with the built-in kernels, by MPI library; only for the libraries in [`Readiness::Build`].
     pub kernels: IndexMap<String, Result<Utf8PathBuf, Missing>>,
-    /// Directories where programs are searched.
+    /// Environment variables that the site's setup (modules, prologue) for an application sets, by the names of MPI library and application.
+    pub entered: IndexMap<(String, String), Result<BTreeMap<String, String>, Missing>>,
+    /// Directories in which programs are searched.
     pub app_dirs: Vec<Utf8PathBuf>,
 }
 
 impl ReadySite {
-    /// Checks this machine, whatever the kind of the site.
+    /// Checks the software of this machine, which is the site itself or a cluster's head node.
     pub async fn ask(
         context: Arc<SiteContext>,
         readiness: Readiness,
         mut note: impl FnMut(String),
     ) -> Self {
         let site = &context.site;
+        let mut entered = EnteredEnvironments::of(&context);
         let mut mpi = IndexMap::new();
         let mut not_started = Vec::new();
+        let starts = readiness != Readiness::Find;
         for (library, entry) in &site.mpi {
-            let is_named = readiness == Readiness::Find && mpi::is_named(entry);
+            let environment = site.run_environment(library, None);
+            // no program that the file names is started: treat the whole environment as named by the library
+            let entry = MpiLibrary {
+                environment: environment.clone(),
+                ..entry.clone()
+            };
+            let is_named = !starts && mpi::is_named(&entry);
             let found = if is_named {
-                mpi::find_files(library, entry)
+                mpi::find_files(library, &entry)
+            } else if environment.is_empty() {
+                mpi::find(library, &entry).await
             } else {
-                mpi::find(library, entry).await
+                match entered.enter(&environment).await {
+                    Ok(set) => mpi::find(library, &setup::library_in(&entry, &set)).await,
+                    Err(missing) => Err(missing),
+                }
             };
             not_started.extend((is_named && found.is_ok()).then(|| library.clone()));
             mpi.insert(library.clone(), found);
@@ -107,9 +133,21 @@ impl ReadySite {
         } else {
             Search::Start
         };
+        let apps = if starts {
+            enter_apps(&context, &mut entered).await
+        } else {
+            IndexMap::new()
+        };
+        let set = if starts {
+            entered.enter(&site.environment).await
+        } else {
+            Ok(Variables::new())
+        };
+        // if a site's environment cannot be set up, each of its libraries reports that
+        let inside = setup::site_in(site, &set.unwrap_or_default());
         let mut checkpointers = Vec::new();
         for checkpointer in ckpt::all() {
-            let found = checkpointer.find(site, search).await;
+            let found = checkpointer.find(&inside, search).await;
             let unstarted = found.as_ref().is_ok_and(|install| install.is_unstarted());
             not_started.extend(unstarted.then(|| checkpointer.title().to_owned()));
             checkpointers.push((checkpointer, found));
@@ -133,6 +171,7 @@ impl ReadySite {
             not_started,
             tracers: tracer::all().map(|t| (t, t.find())).collect(),
             kernels,
+            entered: apps,
             app_dirs: site
                 .app_dirs
                 .iter()
@@ -142,10 +181,10 @@ impl ReadySite {
         }
     }
 
-    /// Returns what is installed of a checkpointer.
+    /// Returns the installation of a checkpointer.
     ///
     /// # Errors
-    /// When it is not installed, or does not work.
+    /// The checkpointer is not installed, or does not work.
     pub fn checkpointer(&self, kind: CheckpointerKind) -> Result<&ckpt::Install, &Missing> {
         static NOTHING: LazyLock<ckpt::Install> = LazyLock::new(ckpt::Install::default);
         let name = checkpointer(kind).name();
@@ -156,7 +195,7 @@ impl ReadySite {
         found.map_or(Ok(&*NOTHING), |(_, found)| found.as_ref())
     }
 
-    /// Returns what is missing of the checkpointers that cvc asks for checkpoints; `None` if all of them are there.
+    /// Returns what is missing for the first unusable checkpointer among those that cvc itself controls; `None` if all of them are installed.
     pub fn missing_driven_checkpointer(&self) -> Option<&Missing> {
         let driven = CheckpointerKind::ALL.iter().filter(|kind| kind.is_driven());
         driven
@@ -164,23 +203,78 @@ impl ReadySite {
             .find_map(|kind| self.checkpointer(kind).err())
     }
 
-    /// Returns the program or library of the point's tracer; it is empty where that needs none.
+    /// Returns the program or library of the point's tracer. The path is empty if the tracer needs none, or if its library is not compiled yet.
     ///
     /// # Errors
-    /// When it is not installed.
-    pub fn tracer(&self, point: &Point) -> Result<&Utf8Path, &Missing> {
-        let wanted = tracer::tracer(self.context.trace.of(point)).name();
-        match self
-            .tracers
-            .iter()
-            .find(|(tracer, _)| tracer.name() == wanted)
-        {
-            Some((_, found)) => found.as_ref().map(Utf8PathBuf::as_path),
-            None => Ok(Utf8Path::new("")),
+    /// The tracer is not installed, or cannot be compiled.
+    pub fn tracer(&self, point: &Point) -> Result<Utf8PathBuf, Missing> {
+        let wanted = tracer::tracer(self.context.trace.of(point));
+        if let Some(library) = wanted.compiled() {
+            return Ok(match self.compiled(point)? {
+                Some(Compiled::In(directory)) => directory.join(library),
+                Some(Compiled::By(_)) | None => Utf8PathBuf::new(),
+            });
+        }
+        let is_wanted = |(tracer, _): &&(&dyn Tracer, _)| tracer.name() == wanted.name();
+        match self.tracers.iter().find(is_wanted) {
+            Some((_, found)) => found.clone(),
+            None => Ok(Utf8PathBuf::new()),
         }
     }
 
-    /// The program of an application for this point.
+    /// Returns where cvc's own C programs for a point's MPI library come from; `None` if the library is not installed.
+    ///
+    /// # Errors
+    /// The programs cannot be compiled.
+    fn compiled(&self, point: &Point) -> Result<Option<Compiled<'_>>, Missing> {
+        if let Some(found) = self.kernels.get(&point.mpi) {
+            return match found {
+                Ok(directory) => Ok(Some(Compiled::In(directory))),
+                Err(missing) => Err(missing.clone()),
+            };
+        }
+        let Some(Ok(install)) = self.mpi.get(&point.mpi) else {
+            return Ok(None);
+        };
+        // the compiler's path in a module that was not loaded is unknown
+        let library = self.context.site.mpi.get(&point.mpi);
+        let is_module = library.is_some_and(|of| matches!(of.source, MpiSource::Module(_)));
+        let is_unstarted = self.not_started.contains(&point.mpi);
+        if is_module && is_unstarted || self.assumes_environment(point) {
+            return Ok(Some(Compiled::By("mpicc".into())));
+        }
+        kernels::mpicc(install).map(|compiler| Some(Compiled::By(compiler)))
+    }
+
+    /// Returns the environment variables that the site's setup for the point's application sets, in addition to the variables of its MPI library.
+    ///
+    /// # Errors
+    /// The environment could not be set up.
+    pub fn entered(&self, point: &Point) -> Result<&BTreeMap<String, String>, &Missing> {
+        static NOTHING: LazyLock<BTreeMap<String, String>> = LazyLock::new(BTreeMap::new);
+        let key = (point.mpi.clone(), point.app.clone());
+        self.entered.get(&key).map_or(Ok(&*NOTHING), Result::as_ref)
+    }
+
+    /// Returns whether the campaign file has modules or a prologue for the point that were not run. The software that they provide is then assumed to
+    /// exist.
+    fn assumes_environment(&self, point: &Point) -> bool {
+        let site = &self.context.site;
+        self.not_started.contains(&point.mpi)
+            && !site
+                .run_environment(&point.mpi, Some(&point.app))
+                .is_empty()
+    }
+
+    /// Returns the value of PATH for a point: the directories in which its programs are searched last.
+    fn path(&self, point: &Point) -> String {
+        let of_app = self.entered(point).ok().and_then(|set| set.get("PATH"));
+        let of_library = || self.mpi.get(&point.mpi)?.as_ref().ok()?.env.get("PATH");
+        let set = of_app.or_else(of_library).cloned();
+        set.unwrap_or_else(|| std::env::var("PATH").unwrap_or_default())
+    }
+
+    /// Returns the path of an application's program for this point.
     pub fn program(&self, app: &Descriptor, point: &Point) -> Result<Utf8PathBuf, Missing> {
         let values = template_values(app, point, "", "", "");
         let mut names = Vec::new();
@@ -208,25 +302,14 @@ impl ReadySite {
         }
         let mut directories = Vec::new();
         if app.kernel {
-            match self.kernels.get(&point.mpi) {
-                Some(Ok(directory)) => directories.push(directory.clone()),
-                Some(Err(missing)) => return Err(missing.clone()),
-                // only checked: it matters whether they can be compiled
-                None => {
-                    if let Some(Ok(install)) = self.mpi.get(&point.mpi) {
-                        // a module that was not loaded does not tell where its compiler is
-                        let is_module = matches!(
-                            self.context.site.mpi.get(&point.mpi).map(|l| &l.source),
-                            Some(MpiSource::Module(_))
-                        );
-                        if is_module && self.not_started.contains(&point.mpi) {
-                            return Ok("mpicc".into());
-                        }
-                        return kernels::mpicc(install);
-                    }
-                }
+            match self.compiled(point)? {
+                Some(Compiled::In(directory)) => directories.push(directory.to_owned()),
+                // only check whether the programs can be compiled
+                Some(Compiled::By(compiler)) => return Ok(compiler),
+                None => {}
             }
         }
+        let path = self.path(point);
         for directory in &self.app_dirs {
             directories.push(directory.join(&point.mpi));
             directories.push(directory.clone());
@@ -239,9 +322,7 @@ impl ReadySite {
             {
                 return Ok(paths::make_absolute(found));
             }
-            if let Some(found) =
-                paths::on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default())
-            {
+            if let Some(found) = paths::on_path(&[name.as_str()], &path) {
                 return Ok(found);
             }
         }
@@ -250,6 +331,11 @@ impl ReadySite {
             .flat_map(|name| directories.iter().map(move |d| d.join(name)));
         if let Some(found) = places.find(|path| path.is_file()) {
             return Err(not_executable(&found));
+        }
+        if self.assumes_environment(point)
+            && let Some(name) = names.first()
+        {
+            return Ok(name.into());
         }
         let places: Vec<String> = self
             .app_dirs
@@ -268,7 +354,7 @@ impl ReadySite {
         })
     }
 
-    /// The reason why a point cannot run here: everything that is missing, with hints.
+    /// Returns the reason why a point cannot run here: everything that is missing, with hints; `None` if it can run.
     pub fn obstacle(&self, point: &Point) -> Option<String> {
         let missing = self.obstacles(point);
         (!missing.is_empty()).then(|| {
@@ -280,7 +366,7 @@ impl ReadySite {
         })
     }
 
-    /// Everything that keeps a point from running here, each with its remedy: the program first.
+    /// Returns all obstacles to running a point here, each with a hint; missing programs come first.
     pub fn obstacles(&self, point: &Point) -> Vec<Missing> {
         let library = match self.mpi.get(&point.mpi) {
             Some(Ok(_)) => None,
@@ -297,7 +383,7 @@ impl ReadySite {
             }),
         };
         let mut missing = Vec::new();
-        // report a missing library once, not again for the kernels that it would compile
+        // report a missing library once, not again for the kernels that need its compiler
         if let Some(app) = self
             .context
             .apps
@@ -307,13 +393,27 @@ impl ReadySite {
             missing.extend(self.program(&app.descriptor, point).err());
         }
         missing.extend(library);
-        missing.extend(self.checkpointer(point.checkpointer).err().cloned());
+        missing.extend(self.entered(point).err().cloned());
+        match self.checkpointer(point.checkpointer) {
+            Ok(install) => {
+                let checkpointer = checkpointer(point.checkpointer);
+                missing.extend(checkpointer.check_strategy(install, point.strategy).err());
+            }
+            Err(absent) => missing.push(absent.clone()),
+        }
         missing.extend(
             checkpointer(point.checkpointer)
                 .compressor(point.compression)
                 .err(),
         );
-        missing.extend(self.tracer(point).err().cloned());
+        match (self.tracer(point), self.mpi.get(&point.mpi)) {
+            (Err(absent), _) => missing.push(absent),
+            (Ok(tool), Some(Ok(install))) if tool != "" => {
+                let tracer = tracer::tracer(self.context.trace.of(point));
+                missing.extend(tracer.check_family(&tool, install.family).err());
+            }
+            (Ok(_), _) => {}
+        }
         let own_checkpoint = point.checkpointer.has_own_files();
         let is_apart = point.mapping.nodes() > 1
             && self
@@ -324,7 +424,7 @@ impl ReadySite {
                 .is_some_and(|a| a.kind == StorageKind::NodeLocal);
         if let Some(app) = self.context.apps.get(&point.app).filter(|_| is_apart) {
             let (name, mapping, storage) = (&point.app, &point.mapping, &point.storage);
-            let shares = app.descriptor.shares_files(own_checkpoint);
+            let shares = app.descriptor.shares_files(own_checkpoint, point);
             let reasons = [
                 shares.then(|| not_shared(name, mapping, storage)),
                 (!app.sources.is_empty()).then(|| not_copied(name, mapping, storage)),
@@ -334,27 +434,84 @@ impl ReadySite {
                 hint: "give the site a storage area with kind = \"shared\"".into(),
             }));
         }
-        let most = point.mapping.node_loads().max().unwrap_or(0);
+        let area = self.context.site.storage.get(&point.storage);
+        let is_shared = area.is_some_and(|area| area.kind == StorageKind::Shared);
+        if self.context.checkpoint.levels_of(point).is_some() && is_shared {
+            missing.push(Missing {
+                what: format!(
+                    "strategy = \"{}\" keeps checkpoints on each node, but all nodes see the same files in `{}`",
+                    point.strategy, point.storage
+                ),
+                hint: "give the site a storage area on the nodes' own disks, with kind = \"node-local\"".into(),
+            });
+        }
+        let (most, workers) = (
+            point.mapping.node_cores().max().unwrap_or(0),
+            point.mapping.workers(),
+        );
         if most > self.cores.saturating_mul(MAX_LOAD) {
             let what = format!(
-                "{} puts {most} processes on a node with {}, more than {MAX_LOAD} on each",
+                "{} puts {most} {workers} on a node with {}, more than {MAX_LOAD} on each",
                 point.mapping,
                 counted(self.cores, "core")
             );
             missing.push(Missing {
                 what,
-                hint: "is the number a typing error?".into(),
+                hint: "check the number".into(),
             });
         } else if !self.context.site.oversubscribe && most > self.cores {
             missing.push(Missing {
                 what: format!(
-                    "{} puts more processes on a node than its {} cores",
+                    "{} puts more {workers} on a node than its {} cores",
                     point.mapping, self.cores
                 ),
                 hint: "set oversubscribe = true for the site to allow it".into(),
             });
         }
         missing
+    }
+}
+
+/// Sets up a site's environments for applications, with each MPI library.
+async fn enter_apps(
+    context: &SiteContext,
+    entered: &mut EnteredEnvironments<'_>,
+) -> IndexMap<(String, String), Result<Variables, Missing>> {
+    let mut of_apps = IndexMap::new();
+    let site = &context.site;
+    let with_own = |(_, app): &(&String, &SiteApp)| !app.environment.is_empty();
+    for (app, _) in site.apps.iter().filter(with_own) {
+        for library in site.mpi.keys() {
+            let environment = site.run_environment(library, Some(app));
+            let set = entered.enter(&environment).await;
+            of_apps.insert((library.clone(), app.clone()), set);
+        }
+    }
+    of_apps
+}
+
+/// Environments of a site that were set up. Each is set up only once, because that starts a login shell.
+struct EnteredEnvironments<'a> {
+    context: &'a SiteContext,
+    known: Vec<(RunEnvironment, Result<Variables, Missing>)>,
+}
+
+impl<'a> EnteredEnvironments<'a> {
+    fn of(context: &'a SiteContext) -> Self {
+        Self {
+            context,
+            known: Vec::new(),
+        }
+    }
+
+    /// Sets up an environment, and returns the variables that it sets.
+    async fn enter(&mut self, environment: &RunEnvironment) -> Result<Variables, Missing> {
+        if let Some((_, set)) = self.known.iter().find(|(of, _)| of == environment) {
+            return set.clone();
+        }
+        let set = setup::enter(environment, &self.context.site, &self.context.base).await;
+        self.known.push((environment.clone(), set.clone()));
+        set
     }
 }
 
@@ -365,23 +522,23 @@ fn cores() -> u32 {
         .unwrap_or(1)
 }
 
-/// An installed component.
+/// An installed component of a site, such as a library or a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundComponent {
-    /// Version; `None` if it was not asked for.
+    /// Version; `None` if it was not queried.
     pub version: Option<String>,
-    /// Where it is; `None` if that does not matter.
+    /// Path; `None` if it is irrelevant.
     pub path: Option<String>,
-    /// Digest of the sources, of the kernels.
+    /// Digest of the kernels' sources; `None` for other components.
     pub digest: Option<String>,
 }
 
-/// The components of a site that were checked; `None` if not installed.
+/// The checked components of a site by name; `None` for a component that is not installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found(pub BTreeMap<String, Option<FoundComponent>>);
+pub struct FoundComponents(pub BTreeMap<String, Option<FoundComponent>>);
 
-impl Found {
-    /// The components of a site.
+impl FoundComponents {
+    /// Returns the components of a site.
     pub fn of(site: &ReadySite) -> Self {
         let mut found = BTreeMap::new();
         for (name, install) in &site.mpi {
@@ -409,7 +566,7 @@ impl Found {
         Self(found)
     }
 }
-/// A program that is there, and must not be started.
+/// Returns the error for a file that exists but is not executable.
 fn not_executable(path: &Utf8Path) -> Missing {
     Missing {
         what: format!("{path} is not executable"),
@@ -417,7 +574,7 @@ fn not_executable(path: &Utf8Path) -> Missing {
     }
 }
 
-/// How to get a program, if its descriptor does not say so.
+/// Returns the hint how to install an application whose descriptor has no such hint.
 fn install_hint(app: &Descriptor) -> String {
     if app.program.install.is_empty() {
         "put it there, or name its directory in the site's `app_dirs`".to_owned()

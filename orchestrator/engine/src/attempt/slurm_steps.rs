@@ -1,8 +1,8 @@
 //! Waits until Slurm starts steps in the agent's job.
 //!
-//! A controller that has just been started (slurmctld 22.05) refuses every step on named nodes until the nodes have registered with it
-//! again, some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the
-//! nodes and srun does not try again, and Hydra then waits for its proxies for ever. So no run begins before a step is known to start.
+//! A Slurm controller that has just been started (slurmctld 22.05) refuses every step on named nodes until the nodes have registered with it again,
+//! some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the nodes and srun
+//! does not retry, so Hydra waits for its proxies forever. Therefore no run begins before a test step has started.
 
 use super::prepare::Prepared;
 use crate::{host::output_within, run::SOON, transport::Transport};
@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::process::Command;
 
-/// Time limit until a controller starts steps.
+/// Time limit for Slurm's controller to start steps.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Delay between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -26,10 +26,10 @@ pub(super) struct NoSteps {
     reason: ToolError,
 }
 
-/// Why a tool of Slurm did not do what it was asked.
+/// Why a tool of Slurm failed.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
-    /// It says so.
+    /// The tool reports an error.
     #[error("{0}")]
     Refused(String),
     #[error("cannot start {tool}: {source}")]
@@ -42,7 +42,7 @@ enum ToolError {
 }
 
 impl ToolError {
-    /// Whether trying again is useless because the job itself is over.
+    /// Returns whether retrying is useless because the job itself is over.
     fn is_final(&self) -> bool {
         match self {
             Self::Refused(message) => [
@@ -57,20 +57,20 @@ impl ToolError {
     }
 }
 
-/// When the controller that was last seen to start steps had begun, in its own words.
+/// Start time of Slurm's controller, as the controller reported it when it last started a step for cvc; `None` before.
 #[derive(Debug, Default)]
 pub struct Steps(Mutex<Option<String>>);
 
 impl Steps {
-    /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that
-    /// has begun anew since the last one.
+    /// Waits until a run's launcher can start a step on each of its nodes. This costs one query of Slurm's controller and, if the controller has
+    /// restarted since the last query, one step.
     ///
     /// # Errors
-    /// When the job is over, or Slurm starts no steps for too long.
+    /// The job is over, or Slurm starts no steps for too long.
     pub(super) async fn wait(
         &self,
         prepared: &Prepared,
-        mut tell: impl FnMut(&str),
+        mut report: impl FnMut(&str),
     ) -> Result<(), NoSteps> {
         if !matches!(prepared.request.transport, Transport::Slurm(_)) {
             return Ok(());
@@ -98,14 +98,14 @@ impl Steps {
                         reason,
                     });
                 }
-                Err(_) => tell("waiting for Slurm to start steps"),
+                Err(_) => report("waiting for Slurm to start steps"),
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-/// Start time of the controller, if it answers.
+/// Returns the start time of Slurm's controller; `None` if it does not answer.
 async fn controller_began() -> Option<String> {
     let message = run("scontrol", &["show".into(), "config".into()])
         .await
@@ -122,7 +122,7 @@ fn boot_time(configuration: &str) -> Option<&str> {
         .filter(|time| !time.is_empty())
 }
 
-/// A step that does nothing, asked for as launchers ask for theirs.
+/// Starts an empty step, with the options that launchers use.
 async fn start_step(nodes: &[&str]) -> Result<(), ToolError> {
     let count = nodes.len();
     let mut argv: Vec<String> = vec![
@@ -143,7 +143,7 @@ async fn start_step(nodes: &[&str]) -> Result<(), ToolError> {
     run("srun", &argv).await.map(|_| ())
 }
 
-/// What a tool of Slurm writes.
+/// Runs a tool of Slurm, and returns its output.
 async fn run(tool: &'static str, argv: &[String]) -> Result<String, ToolError> {
     let mut command = Command::new(tool);
     command.args(argv).stdin(Stdio::null());
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_controller_is_known_by_when_it_began() {
+    fn a_controller_is_identified_by_its_start_time() {
         let configuration = "Configuration data as of 2026-11-22T09:22:27\nAuthType                = auth/munge\n\
                              BOOT_TIME               = 2026-11-22T09:22:25\nBurstBufferType         = (null)\n";
         assert_eq!(boot_time(configuration), Some("2026-11-22T09:22:25"));

@@ -1,25 +1,33 @@
-//! Traces: what a tracer writes lies where the traced process ran. It is brought here, and read.
+//! Fetches and reads traces. A tracer writes on the node of the traced process.
 
-use super::{prepare::Prepared, unhurried::unhurried};
+use super::{long_work::long_work, prepare::Prepared};
 use crate::{
     crew::CrewError,
     run::{Findings, LATER, RunError, RunFailure, fetch},
-    tracer::{self, Places},
+    tracer::{self, Places, Totals},
 };
 use camino::Utf8PathBuf;
 use cvc_core::campaign::StorageKind;
 use cvc_core::outcome::Cause;
 
-/// Brings what the run's tracer wrote on the other nodes to the same place here. A file that is here already stays as it is.
+/// Fetches the tracer's files on the other nodes to the same path on this machine. A file that already exists here is not replaced.
 pub(super) async fn fetch_traces(prepared: &Prepared) -> Result<(), RunFailure> {
     let used = &prepared.run.used;
-    let Some(trace) = tracer::tracer(prepared.tracer)
-        .trace()
-        .filter(|_| used.storage == StorageKind::NodeLocal)
-    else {
+    if used.storage != StorageKind::NodeLocal {
         return Ok(());
-    };
-    let patterns = [trace.to_owned(), format!("{trace}/*")];
+    }
+    let tracer = tracer::tracer(prepared.tracer);
+    let traces = tracer
+        .trace()
+        .map(str::to_owned)
+        .into_iter()
+        .chain(tracer.restart_trace());
+    let patterns: Vec<String> = traces
+        .flat_map(|trace| [format!("{trace}/*"), trace])
+        .collect();
+    if patterns.is_empty() {
+        return Ok(());
+    }
     for node in used.others() {
         let lost = |error: CrewError| {
             RunFailure::new(
@@ -47,7 +55,7 @@ pub(super) async fn fetch_traces(prepared: &Prepared) -> Result<(), RunFailure> 
     Ok(())
 }
 
-/// Reads what the run's tracer recorded; nothing where it recorded nothing. With it comes why not all of it could be read.
+/// Reads the records of the run's tracer, if it has one. Also returns the reason if a part could not be read.
 pub(super) async fn read_traces(
     prepared: &Prepared,
 ) -> Result<(Findings, Option<String>), RunError> {
@@ -60,20 +68,27 @@ pub(super) async fn read_traces(
     else {
         return Ok((findings, None));
     };
+    let restart = tracer
+        .restart_trace()
+        .map(|name| prepared.run.work.join(name));
+    let restart =
+        restart.filter(|trace| tracer::files_of(trace).is_ok_and(|files| !files.is_empty()));
     let (work, tmp) = (prepared.run.work.clone(), prepared.run.tmp.clone());
-    // launchers have what they write there from cvc, and traces name it as the system does
+    // launchers get paths as cvc writes them, but traces contain them with links resolved
     let dir = prepared.run.dir.canonicalize_utf8();
     let dir = dir.unwrap_or_else(|_| prepared.run.dir.clone());
-    unhurried(move || {
+    long_work(move || {
         let places = Places {
             work: &work,
             dir: &dir,
             tmp: &tmp,
         };
-        let unread = tracer
-            .read(&trace, places, &mut findings)
-            .err()
-            .map(|error| error.to_string());
+        let mut totals = Totals::new(places);
+        let read = tracer.read(&trace, &mut totals, &mut findings);
+        let again = restart.map_or(Ok(()), |trace| {
+            tracer.read_restart(&trace, &totals, &mut findings)
+        });
+        let unread = read.and(again).err().map(|error| error.to_string());
         (findings, unread)
     })
     .await

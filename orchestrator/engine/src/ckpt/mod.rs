@@ -1,6 +1,6 @@
-//! Checkpointers: what wraps the launcher, when checkpoints are taken, what is measured of them, and how a run is restarted.
+//! Checkpointers: how they wrap the launcher, when checkpoints are taken, how they are measured, and how a run is restarted.
 //!
-//! To add one: a file here that implements [`Checkpointer`] and its [`CheckpointRun`], and its line in `cvc_core::registry`.
+//! To add a checkpointer: a file here that implements [`Checkpointer`] and its [`CheckpointRun`], and its line in `cvc_core::registry`.
 
 mod application;
 mod contract;
@@ -12,7 +12,7 @@ pub mod quirks;
 mod registry;
 
 pub use contract::{
-    CheckpointRun, Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search,
-    SessionContext, Software,
+    CheckpointRun, CheckpointToKeep, Checkpointer, Continuation, Course, Halt, Install, LaunchPart,
+    Restart, Search, SessionContext, Software,
 };
 pub use registry::{all, checkpointer};

@@ -1,57 +1,69 @@
-//! When checkpoints are asked for: once the program computes, at moments of the campaign, told by the clock or by the steps in its output.
+//! Decides when checkpoints are requested: once the program computes, at the moments that the campaign defines, by the clock or by steps in the
+//! output.
 
 use crate::run::{GrowingFile, RunContext, RunFailure, Shepherd};
+use camino::Utf8PathBuf;
 use cvc_core::outcome::Cause;
 use cvc_core::point::Moment;
 use regex::Regex;
+use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Delay between looks at what the program has printed.
+/// Interval between checks of the program's output.
 const TICK: Duration = Duration::from_millis(25);
-/// Maximum size of a line of output that is searched for a step, in bytes; of a longer one the end counts.
+/// Maximum length of an output line that is searched for a step, bytes. Of a longer line only the end is searched.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// A moment that has come.
+/// A checkpoint that is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Due {
     /// Number of the checkpoint, from 1.
     pub number: u32,
-    /// No other follows.
+    /// Whether this is the last checkpoint.
     pub last: bool,
     /// Seconds since the program began to compute.
     pub at_s: f64,
 }
 
-/// The moments of the checkpoints of a run.
+/// When the checkpoints of a run are due.
 pub(super) struct Moments {
     moment: Moment,
     output: Output,
-    /// When the program began to compute, once the step that is asked for is done.
+    /// Time when a step or other output showed that the program computes; `None` before that.
     begin: Option<Instant>,
     next: u32,
 }
 
 impl Moments {
-    /// Those of this run.
+    /// Creates the moments of this run.
     ///
     /// # Errors
-    /// When the descriptor's pattern of steps cannot be used.
-    pub fn new(run: &RunContext) -> Result<Self, RunFailure> {
+    /// The descriptor's step pattern cannot be used.
+    pub fn new(moment: &Moment, run: &RunContext) -> Result<Self, RunFailure> {
         Ok(Self {
-            moment: run.checkpoint.moment.clone(),
+            moment: moment.clone(),
             output: Output::new(run)?,
             begin: None,
             next: 1,
         })
     }
 
-    /// Waits until the program computes: before that a checkpoint would only show its start.
+    /// Skips the moments up to this checkpoint, which was taken `at_s` seconds after the program began to compute.
+    pub fn resume_after(&mut self, number: u32, at_s: f64) {
+        self.next = number + 1;
+        let computed = Duration::try_from_secs_f64(at_s).unwrap_or_default();
+        self.begin = Instant::now()
+            .checked_sub(computed)
+            .or(Some(Instant::now()));
+    }
+
+    /// Waits until the program computes: an earlier checkpoint would contain only its start.
     ///
     /// # Errors
-    /// When it ends before.
+    /// The program ends before it computes.
     async fn begin(&mut self, shepherd: &mut Shepherd) -> Result<(), RunFailure> {
         self.output
-            .until(shepherd, "it computed (its first output)", |o| o.computes())
+            .until(shepherd, Awaited::Begin, |o| o.computes())
             .await?;
         let begin = Instant::now();
         match &self.moment {
@@ -59,12 +71,12 @@ impl Moments {
             Moment::AfterStep(step) | Moment::SizeOnlyAfterStep(step) => {
                 let wanted = *step;
                 self.output
-                    .until(shepherd, &format!("step {wanted}"), |o| o.has_done(wanted))
+                    .until(shepherd, Awaited::Step(wanted), |o| o.has_done(wanted))
                     .await?;
             }
             Moment::SizeOnly => {
                 self.output
-                    .until(shepherd, "its first step", |o| o.has_done(1))
+                    .until(shepherd, Awaited::FirstStep, |o| o.has_done(1))
                     .await?
             }
         }
@@ -72,15 +84,15 @@ impl Moments {
         Ok(())
     }
 
-    /// Waits for the next moment; `None` after the last.
+    /// Waits until the next checkpoint is due; returns `None` after the last one.
     ///
     /// # Errors
-    /// When the program ends before.
+    /// The program ends before the next checkpoint is due.
     pub async fn next(&mut self, shepherd: &mut Shepherd) -> Result<Option<Due>, RunFailure> {
         if self.begin.is_none() {
             self.begin(shepherd).await?;
         }
-        let (number, count) = (self.next, self.count());
+        let (number, count) = (self.next, self.moment.count());
         let Some(begin) = self.begin.filter(|_| number <= count) else {
             return Ok(None);
         };
@@ -106,61 +118,60 @@ impl Moments {
             at_s: begin.elapsed().as_secs_f64(),
         }))
     }
-
-    /// How many there are.
-    fn count(&self) -> u32 {
-        match &self.moment {
-            Moment::AtS(seconds) => u32::try_from(seconds.len()).unwrap_or(u32::MAX),
-            Moment::Series { count, .. } => *count,
-            Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1,
-        }
-    }
 }
 
-/// There is no checkpoint.
+/// Returns the failure that there is no checkpoint.
 pub(super) fn no_checkpoint(detail: impl Into<String>) -> RunFailure {
     RunFailure::new(Cause::Checkpoint, detail)
 }
 
-/// The program's output as it grows.
-struct Output {
+/// The condition that a moment waits for.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    Begin,
+    FirstStep,
+    Step(u64),
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begin => f.write_str("it computed (its first output)"),
+            Self::FirstStep => f.write_str("its first step"),
+            Self::Step(step) => write!(f, "step {step}"),
+        }
+    }
+}
+
+/// One growing output stream of the program.
+struct Stream {
     file: GrowingFile,
-    step: Option<Regex>,
-    limit: Duration,
-    /// The beginning of the last line.
+    /// The incomplete last line.
     line: Vec<u8>,
     last_step: Option<u64>,
     spoke: bool,
 }
 
-impl Output {
-    fn new(run: &RunContext) -> Result<Self, RunFailure> {
-        let step = run
-            .app
-            .progress
-            .as_ref()
-            .map(|p| Regex::new(&format!("(?m){}", p.step)))
-            .transpose();
-        Ok(Self {
-            file: GrowingFile::new(run.dir.join("stdout")),
-            step: step.map_err(|e| no_checkpoint(format!("progress.step: {e}")))?,
-            limit: Duration::from_secs_f64(run.timeout_s),
+impl Stream {
+    fn new(path: Utf8PathBuf) -> Self {
+        Self {
+            file: GrowingFile::new(path),
             line: Vec::new(),
             last_step: None,
             spoke: false,
-        })
+        }
     }
 
-    /// Reads what is new. An incomplete line is checked too, and again when it is longer.
-    fn read_new(&mut self) {
-        // the file appears when the program is started
+    /// Reads new output and searches it for steps. An incomplete line is searched, too; when more of the line arrives, the line is searched again.
+    fn read_new(&mut self, step: Option<&Regex>) {
+        // the file appears when the program starts
         if self.file.read_new(&mut self.line).is_none() {
             return;
         }
         // a progress bar ends its lines with carriage returns
         let text = String::from_utf8_lossy(&self.line).replace('\r', "\n");
         self.spoke |= !text.trim().is_empty();
-        if let Some(step) = &self.step {
+        if let Some(step) = step {
             let seen = step
                 .captures_iter(&text)
                 .filter_map(|c| c.get(1)?.as_str().parse().ok())
@@ -175,28 +186,79 @@ impl Output {
         self.line
             .drain(..whole.max(self.line.len().saturating_sub(MAX_LINE_BYTES)));
     }
+}
 
-    /// Its first step, or where it does not tell steps, its first output.
+/// The growing output of the program. Steps count in both streams. The first output counts only in standard output, because launchers and
+/// checkpointers write to standard error.
+struct Output {
+    stdout: Stream,
+    stderr: Stream,
+    step: Option<Regex>,
+    limit: Duration,
+}
+
+impl Output {
+    fn new(run: &RunContext) -> Result<Self, RunFailure> {
+        let step = run
+            .app
+            .progress
+            .as_ref()
+            .map(|p| Regex::new(&format!("(?m){}", p.step)))
+            .transpose();
+        Ok(Self {
+            stdout: Stream::new(run.dir.join("stdout")),
+            stderr: Stream::new(run.dir.join("stderr")),
+            step: step.map_err(|e| no_checkpoint(format!("progress.step: {e}")))?,
+            limit: Duration::from_secs_f64(run.timeout_s),
+        })
+    }
+
+    fn read_new(&mut self) {
+        self.stdout.read_new(self.step.as_ref());
+        self.stderr.read_new(self.step.as_ref());
+    }
+
+    fn last_step(&self) -> Option<u64> {
+        self.stdout.last_step.max(self.stderr.last_step)
+    }
+
+    /// Returns whether the program computes: it has printed a step or, if it prints no steps, any output.
     fn computes(&self) -> bool {
         if self.step.is_some() {
-            self.last_step.is_some()
+            self.last_step().is_some()
         } else {
-            self.spoke
+            self.stdout.spoke
         }
     }
 
     fn has_done(&self, step: u64) -> bool {
         if self.step.is_some() {
-            self.last_step.is_some_and(|last| last >= step)
+            self.last_step().is_some_and(|last| last >= step)
         } else {
             step <= 1 && self.computes()
+        }
+    }
+
+    /// Describes why there is no checkpoint although the program has ended.
+    fn describe_early_end(&self, awaited: Awaited) -> String {
+        match (&self.step, self.stdout.spoke, self.stderr.spoke) {
+            (None, false, true) => "the program printed only on its standard error, where launchers print as well, so the beginning of its computation \
+                 is unknown: name the lines that count its steps (`progress.step` of its descriptor), or print to the standard output"
+                .into(),
+            (Some(_), true, _) | (Some(_), _, true) if self.last_step().is_none() => format!(
+                "the program printed no step (`progress.step` of its descriptor) before it ended, so {awaited} was not seen: check the pattern, and whether \
+                 the program flushes its output"
+            ),
+            _ => format!(
+                "the program ended before {awaited}: choose an earlier moment or a larger workload"
+            ),
         }
     }
 
     async fn until(
         &mut self,
         shepherd: &mut Shepherd,
-        what: &str,
+        awaited: Awaited,
         there: impl Fn(&Self) -> bool,
     ) -> Result<(), RunFailure> {
         let begin = Instant::now();
@@ -206,14 +268,12 @@ impl Output {
                 return Ok(());
             }
             if !shepherd.at_work() {
-                return Err(no_checkpoint(format!(
-                    "the program ended before {what}: choose an earlier moment or a larger workload"
-                )));
+                return Err(no_checkpoint(self.describe_early_end(awaited)));
             }
             if begin.elapsed() > self.limit {
                 return Err(RunFailure::new(
                     Cause::Timeout,
-                    format!("{what} did not happen in time"),
+                    format!("{awaited} did not happen in time"),
                 ));
             }
             tokio::time::sleep(TICK).await;
@@ -225,15 +285,13 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// A reader of a file that a program writes.
+    /// Creates a reader of a file that a program writes.
     fn output(path: &camino::Utf8Path, step: &str) -> Output {
         Output {
-            file: GrowingFile::new(path.to_owned()),
+            stdout: Stream::new(path.to_owned()),
+            stderr: Stream::new(path.with_file_name("stderr")),
             step: Some(Regex::new(&format!("(?m){step}")).expect("a pattern")),
             limit: Duration::from_secs(1),
-            line: Vec::new(),
-            last_step: None,
-            spoke: false,
         }
     }
 
@@ -244,15 +302,19 @@ mod tests {
         let mut read = output(&path, r"step (\d+)");
         std::fs::write(&path, "x".repeat(3 << 20)).expect("writes");
         read.read_new();
-        assert!(read.line.len() <= MAX_LINE_BYTES, "{}", read.line.len());
-        // a step that comes in two pieces
+        assert!(
+            read.stdout.line.len() <= MAX_LINE_BYTES,
+            "{}",
+            read.stdout.line.len()
+        );
+        // a step that arrives in two parts
         let mut text = "x".repeat(3 << 20) + "step 1";
         std::fs::write(&path, &text).expect("writes");
         read.read_new();
         text += "7 ";
         std::fs::write(&path, &text).expect("writes");
         read.read_new();
-        assert_eq!(read.last_step, Some(17));
+        assert_eq!(read.last_step(), Some(17));
     }
 
     #[test]
@@ -263,8 +325,34 @@ mod tests {
         std::fs::write(&path, "step 1\rstep 2\rste").expect("writes");
         read.read_new();
         assert_eq!(
-            (read.last_step, read.line.as_slice()),
+            (read.last_step(), read.stdout.line.as_slice()),
             (Some(2), &b"ste"[..])
         );
+    }
+
+    #[test]
+    fn steps_are_found_on_the_standard_error_as_well() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
+        let mut read = output(&path, r"^step (\d+)$");
+        std::fs::write(dir.path().join("stderr"), "step 1\nstep 2\n").expect("writes");
+        read.read_new();
+        assert!(read.computes() && read.has_done(2) && !read.has_done(3));
+    }
+
+    #[test]
+    fn the_output_explains_why_no_moment_came() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
+        let mut read = output(&path, r"^step (\d+)$");
+        let silent = read.describe_early_end(Awaited::Begin);
+        assert!(silent.contains("ended before it computed"), "{silent}");
+        std::fs::write(dir.path().join("stderr"), "hello\n").expect("writes");
+        read.read_new();
+        let no_step = read.describe_early_end(Awaited::Step(3));
+        assert!(no_step.contains("printed no step"), "{no_step}");
+        read.step = None;
+        let only = read.describe_early_end(Awaited::Begin);
+        assert!(only.contains("only on its standard error"), "{only}");
     }
 }

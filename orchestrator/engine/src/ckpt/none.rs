@@ -1,9 +1,9 @@
-//! No checkpoint: the baseline.
+//! The checkpointer for runs without checkpoints, which are the baseline.
 
 use super::contract::{CheckpointRun, Checkpointer, Course, Install, SessionContext};
-use cvc_core::campaign::CheckpointSettings;
+use cvc_core::campaign::CheckpointPlan;
 
-/// Takes no checkpoint.
+/// The checkpointer that takes no checkpoints.
 pub(super) struct NoCheckpointer;
 
 impl Checkpointer for NoCheckpointer {
@@ -15,7 +15,7 @@ impl Checkpointer for NoCheckpointer {
         "no checkpoint"
     }
 
-    fn course(&self, _: &CheckpointSettings) -> Course {
+    fn course(&self, _: &CheckpointPlan) -> Course {
         Course::default()
     }
 
@@ -24,7 +24,7 @@ impl Checkpointer for NoCheckpointer {
     }
 }
 
-/// Has no part in a run.
+/// The session of a run without checkpoints.
 struct NoSession;
 
 impl CheckpointRun for NoSession {}

@@ -1,5 +1,5 @@
-//! A series of checkpoints that a program writes itself: what differs between them, by places in their files, measured before the next one
-//! overwrites them.
+//! A series of checkpoints that a program writes by itself. Differences between the checkpoints, by offset in their files, are measured before the
+//! next checkpoint overwrites the files.
 
 use super::contract::Halt;
 use crate::{
@@ -17,51 +17,51 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Delay between looks at the files.
+/// Interval between checks of the files.
 const TICK: Duration = Duration::from_millis(20);
-/// How long the files of a program that does not tell when a checkpoint is complete have not changed when it is taken for complete.
-const QUIET: Duration = Duration::from_millis(500);
-/// Longest pause before files that could not be read are tried again.
-const MOST_REST: Duration = Duration::from_secs(10);
-/// Most checkpoints that are measured: the hashes of all are held in memory.
-const MOST: usize = 1000;
-/// Most of the output that is kept while a line is incomplete, bytes.
+/// Time without a change after which the files of a program that does not announce complete checkpoints are assumed to be complete.
+pub(super) const QUIET: Duration = Duration::from_millis(500);
+/// Maximum pause before reading files is retried.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum number of checkpoints measured: their hashes are all held in memory.
+const MAX_MEASURED: usize = 1000;
+/// Maximum length of an incomplete output line that is kept, bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// The checkpoints of a run that were measured.
+/// The measured checkpoints of a run.
 #[derive(Debug)]
 pub(super) struct OwnSeries {
     begin: Instant,
-    /// What tells that a checkpoint is complete, if the program tells it.
-    told: Option<Told>,
-    /// Number of the last complete checkpoint that needs no other look, as the output tells.
+    /// Detects complete checkpoints in the program's output; `None` if the program does not announce them.
+    announced: Option<Announcements>,
+    /// Number of the last announced checkpoint that is measured or needs no measurement.
     seen: u64,
-    /// Files as they were seen last, and since when.
+    /// Files at the last check, and the time of the first check that found them in this state.
     quiet: (Vec<(String, FileFound)>, Instant),
-    /// Files of the last checkpoint that was measured.
+    /// Files of the last measured checkpoint.
     last: Vec<(String, FileFound)>,
-    /// Numbers of those that were.
+    /// Numbers of the measured checkpoints.
     measured: Vec<u64>,
-    /// The checkpoint of which stages have a copy, and have not done their work on.
+    /// A checkpoint that stages have copied but not processed yet.
     pending: Option<Taken>,
-    /// The last checkpoint that was tried in vain, and why.
+    /// Number of the last checkpoint that was not measured, and the reason.
     missed: Option<(u64, String)>,
-    /// How far the clocks of other nodes are ahead of this one's, as far as it was asked, nanoseconds.
+    /// Clock offsets of the other nodes that answered, relative to this node's clock, nanoseconds.
     offsets_ns: BTreeMap<String, i64>,
-    /// What cannot be read is not tried again until then, and after that not for so long.
+    /// After a failed reading: the earliest time of the next attempt, and the pause that follows another failure.
     rest: (Instant, Duration),
 }
 
-/// A checkpoint that is to be measured.
+/// A checkpoint to be measured.
 #[derive(Debug)]
-struct Due {
+struct DueCheckpoint {
     number: u64,
     found: Vec<(String, FileFound)>,
     at_s: f64,
 }
 
-impl Due {
-    /// It as stages get it.
+impl DueCheckpoint {
+    /// Converts the checkpoint to the form that stages take.
     fn taken(&self, run: &RunContext) -> Taken {
         let mut by_node: BTreeMap<&str, Vec<FileFound>> = BTreeMap::new();
         for (node, file) in &self.found {
@@ -74,6 +74,7 @@ impl Due {
                 files,
             },
             content_bytes: 0,
+            also: Vec::new(),
         };
         Taken {
             number: self.number,
@@ -84,29 +85,29 @@ impl Due {
 }
 
 impl OwnSeries {
-    /// None yet. The program of the run starts now.
+    /// Creates an empty series. Call this when the run's program starts.
     ///
     /// # Errors
-    /// When a pattern of the descriptor cannot be used.
+    /// A pattern of the descriptor cannot be used.
     pub fn new(run: &RunContext) -> Result<Self, RunError> {
         let own = run.app.checkpoint.as_ref();
-        let told = own
+        let announced = own
             .and_then(|own| own.time_s.as_deref())
             .map(|pattern| {
-                Ok::<_, RunError>(Told::new(
+                Ok::<_, RunError>(Announcements::new(
                     run.dir.join("stdout"),
                     compile(&run.app, pattern)?,
                 ))
             })
             .transpose()?;
-        Ok(Self::of(told))
+        Ok(Self::of(announced))
     }
 
-    fn of(told: Option<Told>) -> Self {
+    fn of(announced: Option<Announcements>) -> Self {
         let now = Instant::now();
         Self {
             begin: now,
-            told,
+            announced,
             seen: 0,
             quiet: (Vec::new(), now),
             last: Vec::new(),
@@ -118,10 +119,10 @@ impl OwnSeries {
         }
     }
 
-    /// Measures checkpoints as they appear. Never ends by itself; what was measured stays when this is dropped.
+    /// Measures checkpoints as they appear. Returns only if there is an error. If this future is dropped, the measurements are kept.
     ///
     /// # Errors
-    /// When nodes cannot be asked for files.
+    /// Nodes cannot be queried for files.
     pub async fn watch(&mut self, run: &RunContext, stages: &mut Stages<'_>) -> Result<(), Halt> {
         self.read_clocks(run).await;
         loop {
@@ -132,19 +133,20 @@ impl OwnSeries {
         }
     }
 
-    /// Measures the last checkpoint of a program that has ended, if it was not yet.
+    /// Measures the last checkpoint of a program that has ended, unless it is measured already.
     ///
     /// # Errors
-    /// When nodes cannot be asked for files.
+    /// Nodes cannot be queried for files.
     pub async fn end(&mut self, run: &RunContext, stages: &mut Stages<'_>) -> Result<(), Halt> {
-        if let Some(told) = &mut self.told {
-            told.end();
+        if let Some(announced) = &mut self.announced {
+            announced.end();
         }
-        self.go_on(stages).await?;
+        self.process_pending(stages).await?;
         self.look(run, stages, true).await
     }
 
-    /// Compares the clocks of other nodes that have files with this one's, whose times the output has. Of one that does not answer nothing is known.
+    /// Reads the clocks of the other nodes that have files, and stores their offsets from this node's clock, by which the output's times are
+    /// measured. The offset of a node that does not answer stays unknown.
     async fn read_clocks(&mut self, run: &RunContext) {
         let used = &run.used;
         for node in used.places().into_iter().filter(|n| *n != used.head.name) {
@@ -156,7 +158,7 @@ impl OwnSeries {
         }
     }
 
-    /// The files of the checkpoint that is there, none of them empty, by their paths.
+    /// Returns the current checkpoint files that are not empty, sorted by path.
     async fn find(&self, run: &RunContext) -> Result<Vec<(String, FileFound)>, RunError> {
         let Some(own) = &run.app.checkpoint else {
             return Ok(Vec::new());
@@ -167,14 +169,14 @@ impl OwnSeries {
         Ok(found)
     }
 
-    /// Whether there may be another complete checkpoint.
+    /// Returns whether there may be a new complete checkpoint.
     fn may_be_due(&mut self) -> bool {
-        self.told
+        self.announced
             .as_mut()
-            .is_none_or(|told| told.count() > self.seen)
+            .is_none_or(|announced| announced.count() > self.seen)
     }
 
-    /// Looks at the files, and gives them to the stages if they are of another checkpoint, and complete.
+    /// Checks the files, and passes them to the stages if they are a new and complete checkpoint.
     async fn look(
         &mut self,
         run: &RunContext,
@@ -190,7 +192,7 @@ impl OwnSeries {
             held => held,
         };
         self.note_late(&mut due);
-        // what was written meanwhile is not what was read
+        // if the program wrote during the reading, the files now differ from the data read
         let again = match &held {
             Ok(_) => self.find(run).await?,
             Err(failure) if failure.cause == Cause::DiskFull => return Err(failure.clone().into()),
@@ -203,15 +205,15 @@ impl OwnSeries {
             (Ok(Hold::Held), Some(number)) => {
                 taken.number = number;
                 self.pending = Some(taken);
-                self.go_on(stages).await?;
+                self.process_pending(stages).await?;
             }
             (Ok(Hold::Held), None) | (Err(_), _) => {}
         }
         Ok(())
     }
 
-    /// Lets stages work on the copy of a checkpoint, or go on with what was dropped when the program ended.
-    async fn go_on(&mut self, stages: &mut Stages<'_>) -> Result<(), Halt> {
+    /// Passes the copied checkpoint, if there is one, to the stages. If this future is dropped, the next call passes the same checkpoint again.
+    async fn process_pending(&mut self, stages: &mut Stages<'_>) -> Result<(), Halt> {
         if let Some(taken) = &self.pending {
             stages.after(taken).await?;
             stages.confirm(Some(taken.number));
@@ -220,17 +222,21 @@ impl OwnSeries {
         Ok(())
     }
 
-    /// The checkpoint that these files are, if they are complete and of none that was measured.
-    fn due(&mut self, found: Vec<(String, FileFound)>, is_over: bool) -> Option<Due> {
-        let told = self.told.as_ref().map(|told| (told.count, told.at_ns));
-        let (mut number, told_ns) = told.unwrap_or((self.measured.len() as u64 + 1, i64::MAX));
-        if found.is_empty() || found == self.last || self.measured.len() >= MOST {
+    /// Returns the checkpoint that consists of these files, if they are complete and not measured yet.
+    fn due(&mut self, found: Vec<(String, FileFound)>, is_over: bool) -> Option<DueCheckpoint> {
+        let announced = self
+            .announced
+            .as_ref()
+            .map(|announced| (announced.count, announced.at_ns));
+        let (mut number, announced_ns) =
+            announced.unwrap_or((self.measured.len() as u64 + 1, i64::MAX));
+        if found.is_empty() || found == self.last || self.measured.len() >= MAX_MEASURED {
             self.seen = number;
             return None;
         }
-        match told {
+        match announced {
             None if !is_over && !self.are_quiet(&found) => return None,
-            // the program tells nothing, against its descriptor: what it leaves behind is complete
+            // the program did not announce anything, contrary to its descriptor: its last files count as complete
             Some((0, _)) if is_over => number = 1,
             Some((count, _)) if count <= self.seen => return None,
             _ => {}
@@ -239,39 +245,41 @@ impl OwnSeries {
             let ahead_ns = self.offsets_ns.get(node).copied().unwrap_or(0);
             file.modified_ns.saturating_sub(ahead_ns)
         };
-        if number > 0 && found.iter().any(|found| modified_ns(found) > told_ns) {
-            // a program that writes in place has begun with the next one
-            let why = "its files were changed after the program had told of it";
+        if number > 0 && found.iter().any(|found| modified_ns(found) > announced_ns) {
+            // a program that writes in place has begun the next checkpoint
+            let why = "its files were changed after the program had announced it";
             self.missed = Some((number, why.to_owned()));
             return None;
         }
         let at_s = self.begin.elapsed().as_secs_f64();
-        Some(Due {
+        Some(DueCheckpoint {
             number,
             found,
             at_s,
         })
     }
 
-    /// Gives a checkpoint the number that the program tells by now: if its files stay the same until after this, it was told late.
-    fn note_late(&mut self, due: &mut Due) {
-        if let Some(told) = &mut self.told {
-            due.number = due.number.max(told.count());
+    /// Updates the checkpoint's number to the last announced number. If the files have not changed since they were read, an announcement that came in
+    /// between belongs to this checkpoint.
+    fn note_late(&mut self, due: &mut DueCheckpoint) {
+        if let Some(announced) = &mut self.announced {
+            due.number = due.number.max(announced.count());
         }
     }
 
-    /// Takes a checkpoint that was read, unless its files are others by now, and returns its number; notes why one could not be read.
+    /// Accepts a checkpoint whose files were read, unless they have changed, and returns its number. Otherwise records why the checkpoint was not
+    /// measured.
     fn settle(
         &mut self,
-        due: Due,
+        due: DueCheckpoint,
         read: Result<(), RunFailure>,
         again: &[(String, FileFound)],
     ) -> Option<u64> {
         if let Err(failure) = read {
             self.missed = Some((due.number, failure.detail));
-            // each try may have read for long, beside the program that is measured
+            // each attempt may read for a long time while the measured program runs: wait longer after each failure
             let (_, pause) = self.rest;
-            self.rest = (Instant::now() + pause, (pause * 2).min(MOST_REST));
+            self.rest = (Instant::now() + pause, (pause * 2).min(MAX_PAUSE));
             return None;
         }
         self.rest = (Instant::now(), TICK);
@@ -287,7 +295,7 @@ impl OwnSeries {
         Some(due.number)
     }
 
-    /// Whether the files have not changed for a while.
+    /// Returns whether the files have been unchanged for [`QUIET`].
     fn are_quiet(&mut self, found: &[(String, FileFound)]) -> bool {
         if self.quiet.0 != found {
             self.quiet = (found.to_vec(), Instant::now());
@@ -295,8 +303,8 @@ impl OwnSeries {
         self.quiet.1.elapsed() >= QUIET
     }
 
-    /// Records what stages measured of a series of which the program says that it wrote so many; notes why checkpoints are missing, as far as that is
-    /// known.
+    /// Records the measurements of stages for a series of `written` checkpoints, as counted by the program. Also records why checkpoints are missing,
+    /// if known.
     pub fn record(&self, written: usize, stages: &Stages<'_>, to: &mut Findings) {
         let taken = self.measured.len();
         let planned = written.max(taken) as u64;
@@ -306,18 +314,18 @@ impl OwnSeries {
         }
     }
 
-    /// What is missing of so many checkpoints, and why, as far as that is known.
+    /// Describes how many of the `planned` checkpoints were measured, and why the others are missing, if known.
     fn missing(&self, planned: u64) -> String {
         let taken = self.measured.len();
         let why = match &self.missed {
             Some((number, why)) => format!("checkpoint {number} is missing: {why}"),
-            None if planned == 0 => "none was complete when its files were looked at".to_owned(),
-            None if taken >= MOST => format!("no more than {MOST} are measured"),
+            None if planned == 0 => "none was complete when its files were checked".to_owned(),
+            None if taken >= MAX_MEASURED => format!("at most {MAX_MEASURED} are measured"),
             None => "the others were overwritten before they were read".to_owned(),
         };
-        let of = if self.told.is_some() {
+        let of = if self.announced.is_some() {
             format!(
-                "{taken} of {} that the program told of",
+                "{taken} of {} that the program announced",
                 counted(planned, "checkpoint")
             )
         } else {
@@ -327,21 +335,21 @@ impl OwnSeries {
     }
 }
 
-/// What a program says of checkpoints that it has written, as its output grows.
+/// Counts a program's announcements of written checkpoints in its growing output.
 #[derive(Debug)]
-struct Told {
+pub(super) struct Announcements {
     output: GrowingFile,
     pattern: Regex,
-    /// The beginning of the last line.
+    /// The incomplete last line.
     line: Vec<u8>,
-    /// Matches so far.
+    /// Number of matches until now.
     count: u64,
-    /// When the last of them had been read, nanoseconds since 1970.
+    /// Time when the last match was read, nanoseconds since 1970.
     at_ns: i64,
 }
 
-impl Told {
-    fn new(path: Utf8PathBuf, pattern: Regex) -> Self {
+impl Announcements {
+    pub fn new(path: Utf8PathBuf, pattern: Regex) -> Self {
         Self {
             output: GrowingFile::new(path),
             pattern,
@@ -351,14 +359,14 @@ impl Told {
         }
     }
 
-    /// Number of checkpoints that complete lines tell of.
-    fn count(&mut self) -> u64 {
+    /// Returns the number of checkpoints announced in complete lines.
+    pub fn count(&mut self) -> u64 {
         self.read();
         self.count
     }
 
-    /// Reads what is new; whether there was anything.
-    fn read(&mut self) -> bool {
+    /// Reads new output, and returns its length in bytes.
+    fn read(&mut self) -> usize {
         let new = self.output.read_new(&mut self.line).unwrap_or(0);
         let whole = self.line.iter().rposition(|b| *b == b'\n');
         if let Some(end) = whole {
@@ -366,19 +374,19 @@ impl Told {
         }
         let excess = self.line.len().saturating_sub(MAX_LINE_BYTES);
         self.line.drain(..excess);
-        new > 0
+        new
     }
 
-    /// Reads all that a program that has ended told; its last line may have no end.
+    /// Reads the rest of the output of an ended program; its last line may be incomplete.
     fn end(&mut self) {
-        while self.read() {}
+        while self.read() > 0 {}
         self.take(self.line.len());
     }
 
-    /// Counts matches in the first bytes of what is unread.
+    /// Counts matches in the first `bytes` unread bytes.
     fn take(&mut self, bytes: usize) {
-        let told: Vec<u8> = self.line.drain(..bytes).collect();
-        let text = String::from_utf8_lossy(&told);
+        let announced: Vec<u8> = self.line.drain(..bytes).collect();
+        let text = String::from_utf8_lossy(&announced);
         let more = self.pattern.captures_iter(&text).count() as u64;
         if more > 0 {
             self.count += more;
@@ -387,7 +395,7 @@ impl Told {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the current time, nanoseconds since 1970.
 fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -405,18 +413,18 @@ mod tests {
         let path = Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
         let pattern =
             Regex::new(r"(?m)^Checkpoint \d+ written in ([0-9.]+) s$").expect("a pattern");
-        let mut told = Told::new(path.clone(), pattern);
-        assert_eq!(told.count(), 0, "no output yet");
+        let mut announced = Announcements::new(path.clone(), pattern);
+        assert_eq!(announced.count(), 0, "no output yet");
         let mut text =
             "step 1\nCheckpoint 1 written in 0.5 s\nCheckpoint 2 written in 0.".to_owned();
         std::fs::write(&path, &text).expect("writes");
-        assert_eq!((told.count(), told.count()), (1, 1));
+        assert_eq!((announced.count(), announced.count()), (1, 1));
         text += "5 s\n";
         std::fs::write(&path, &text).expect("writes");
-        assert_eq!(told.count(), 2);
+        assert_eq!(announced.count(), 2);
     }
 
-    /// A directory with the output of a program and its checkpoint file, and the series of it.
+    /// A directory with a program's output and checkpoint file, and the series measured from them.
     struct Program {
         dir: tempfile::TempDir,
         series: OwnSeries,
@@ -427,18 +435,18 @@ mod tests {
             let dir = tempfile::tempdir().expect("a directory");
             let path = Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
             let pattern = Regex::new(r"(?m)^Checkpoint \d+$").expect("a pattern");
-            let series = OwnSeries::of(Some(Told::new(path, pattern)));
+            let series = OwnSeries::of(Some(Announcements::new(path, pattern)));
             Self { dir, series }
         }
 
-        /// The program writes blocks with these bytes into its file.
+        /// Writes blocks with these bytes into the checkpoint file, as the program would.
         fn write(&self, blocks: &[u8]) {
             let bytes: Vec<u8> = blocks.iter().flat_map(|b| [*b; 4096]).collect();
             std::fs::write(self.dir.path().join("ckpt"), bytes).expect("writes");
         }
 
-        /// The program tells of so many checkpoints in all.
-        fn tell(&self, count: usize) {
+        /// Writes output by which the program has announced this many checkpoints in total.
+        fn announce(&self, count: usize) {
             std::fs::write(
                 self.dir.path().join("stdout"),
                 "Checkpoint 1\n".repeat(count),
@@ -460,10 +468,10 @@ mod tests {
             vec![("n1".to_owned(), file)]
         }
 
-        /// A look at the files, between which and the next the program writes what `meanwhile` says.
+        /// Checks the files once. `meanwhile` writes to them after they were read, and before the check ends.
         fn look_while(&mut self, is_over: bool, meanwhile: impl FnOnce(&Self)) {
             if is_over {
-                self.series.told.as_mut().expect("it tells").end();
+                self.series.announced.as_mut().expect("it announces").end();
             } else if !self.series.may_be_due() {
                 return;
             }
@@ -471,7 +479,7 @@ mod tests {
                 return;
             };
             self.series.note_late(&mut due);
-            // the clock of file systems is a coarse one
+            // file systems have a coarse clock
             std::thread::sleep(TICK);
             meanwhile(self);
             let again = self.found();
@@ -498,65 +506,65 @@ mod tests {
         let mut program = Program::new();
         program.write(&[1, 1]);
         program.look();
-        assert!(program.numbers().is_empty(), "not told of");
-        program.tell(1);
+        assert!(program.numbers().is_empty(), "not announced");
+        program.announce(1);
         program.look();
         program.look();
-        // the second is overwritten by the third, unread
+        // the second checkpoint is overwritten by the third before it is read
         program.write(&[1, 2]);
         program.write(&[3, 2, 2]);
-        program.tell(3);
+        program.announce(3);
         program.look();
         assert_eq!(program.numbers(), [1, 3]);
-        let missing = "the series has 2 of 3 checkpoints that the program told of; the others were overwritten before they were read";
+        let missing = "the series has 2 of 3 checkpoints that the program announced; the others were overwritten before they were read";
         assert_eq!(program.findings(3), (2, vec![missing.to_owned()]));
     }
 
     #[test]
-    fn files_that_stay_the_same_until_the_next_is_told_are_the_next() {
+    fn files_unchanged_until_the_next_announcement_are_that_of_the_next() {
         let mut program = Program::new();
         program.write(&[1]);
-        program.tell(1);
+        program.announce(1);
         assert!(program.series.may_be_due());
         let mut due = program.series.due(program.found(), false).expect("due");
-        // the file is the second one, of which the output tells a little later
-        program.tell(2);
+        // the file has the second checkpoint, which the output announces a little later
+        program.announce(2);
         program.series.note_late(&mut due);
         assert_eq!(due.number, 2);
     }
 
     #[test]
-    fn what_is_written_after_the_program_told_is_no_checkpoint() {
+    fn files_written_after_the_announcement_are_no_checkpoint() {
         let mut program = Program::new();
         program.write(&[1, 1]);
-        program.tell(1);
+        program.announce(1);
         assert!(program.series.may_be_due());
         std::thread::sleep(TICK);
-        // in place: half of the second checkpoint
+        // written in place: half of the second checkpoint
         program.write(&[2, 1]);
         program.look();
         assert!(program.numbers().is_empty());
-        // nor is what a program has left behind that broke off
+        // nor are the remains of a program that ended early
         program.look_while(true, |_| {});
         let (count, notes) = program.findings(1);
         assert_eq!(count, 0);
         assert_eq!(
             notes,
             [
-                "the series has 0 of 1 checkpoint that the program told of; checkpoint 1 is missing: its files were changed after the program had told \
-                 of it"
+                "the series has 0 of 1 checkpoint that the program announced; checkpoint 1 is missing: its files were changed after the program had announced \
+                 it"
             ]
         );
-        program.tell(2);
+        program.announce(2);
         program.look();
-        assert_eq!(program.numbers(), [2], "told of, and unchanged since");
+        assert_eq!(program.numbers(), [2], "announced, and unchanged since");
     }
 
     #[test]
-    fn what_is_written_while_it_is_read_is_no_checkpoint() {
+    fn files_written_while_they_are_read_are_no_checkpoint() {
         let mut program = Program::new();
         program.write(&[1, 1]);
-        program.tell(1);
+        program.announce(1);
         program.look_while(false, |program| program.write(&[2, 1]));
         assert!(program.numbers().is_empty());
         let (_, notes) = program.findings(1);
@@ -564,7 +572,7 @@ mod tests {
             notes[0].ends_with("1 is missing: its files were changed while they were read"),
             "{notes:?}"
         );
-        program.tell(2);
+        program.announce(2);
         program.look();
         assert_eq!(program.numbers(), [2]);
         let (count, notes) = program.findings(2);
@@ -576,10 +584,10 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_read_are_tried_ever_more_rarely_and_told() {
+    fn unreadable_files_are_retried_at_growing_intervals_and_reported() {
         let mut program = Program::new();
         program.write(&[1]);
-        program.tell(1);
+        program.announce(1);
         assert!(program.series.may_be_due());
         let mut pauses = Vec::new();
         for _ in 0..12 {
@@ -590,15 +598,15 @@ mod tests {
             pauses.push(program.series.rest.0.duration_since(before));
         }
         assert!(pauses[0] >= TICK && pauses[1] >= 2 * TICK, "{pauses:?}");
-        assert!(pauses.is_sorted() || pauses[11] >= MOST_REST, "{pauses:?}");
-        assert!(pauses[11] >= MOST_REST && pauses[11] < 2 * MOST_REST);
+        assert!(pauses.is_sorted() || pauses[11] >= MAX_PAUSE, "{pauses:?}");
+        assert!(pauses[11] >= MAX_PAUSE && pauses[11] < 2 * MAX_PAUSE);
         let (count, notes) = program.findings(1);
         assert_eq!(count, 0);
         assert!(
             notes.len() == 1 && notes[0].contains("gone: cannot open"),
             "{notes:?}"
         );
-        // what can be read at last is measured, and the pauses are short again
+        // a checkpoint that becomes readable is measured, and the pauses are short again
         program.look();
         assert_eq!(program.numbers(), [1]);
         assert_eq!(program.series.rest.1, TICK);
@@ -606,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_tells_nothing_against_its_descriptor_leaves_one_checkpoint() {
+    fn a_program_that_announces_nothing_despite_its_descriptor_leaves_one_checkpoint() {
         let mut program = Program::new();
         program.write(&[1]);
         program.look_while(true, |_| {});
@@ -622,6 +630,13 @@ mod tests {
         assert!(program.numbers().is_empty());
         program.look_while(true, |_| {});
         assert_eq!(program.numbers(), [1]);
-        assert_eq!(program.series.told.as_ref().map(|told| told.count), Some(1));
+        assert_eq!(
+            program
+                .series
+                .announced
+                .as_ref()
+                .map(|announced| announced.count),
+            Some(1)
+        );
     }
 }

@@ -1,77 +1,77 @@
-//! The quirk table: known hazards and their remedies, from `quirks.toml`.
+//! The quirk table: known hazards of MPI and DMTCP with their remedies, from `quirks.toml`.
 
 use crate::{mpi::Launcher, transport::Transport};
 use cvc_core::point::CheckpointerKind;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// One known hazard.
+/// A known hazard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirk {
-    /// Short name; each run records those that were applied.
+    /// Short name; each run records the names of its applied quirks.
     pub id: String,
-    /// When it applies: every condition given must hold.
+    /// Conditions under which the quirk applies: all given ones must hold.
     #[serde(default)]
-    pub when: Condition,
+    pub when: QuirkCondition,
     /// Environment variables to set.
     #[serde(default)]
     pub env: IndexMap<String, String>,
     /// Arguments to add to the launcher.
     #[serde(default)]
     pub args: Vec<String>,
-    /// What readers of the results must know.
+    /// A note for readers of the results.
     #[serde(default)]
     pub note: Option<String>,
-    /// The reason.
+    /// Reason for the quirk.
     pub reason: String,
 }
 
-/// Conditions of a quirk.
+/// Conditions of a quirk. A condition without a value always holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Condition {
-    /// This checkpointer.
+pub struct QuirkCondition {
+    /// The checkpointer is this one.
     pub checkpointer: Option<CheckpointerKind>,
-    /// The MPI family of this name.
+    /// The MPI family has this name.
     pub family: Option<String>,
-    /// MPICH's device contains this.
+    /// MPICH's device contains this text.
     pub device: Option<String>,
     /// Some node has (or has not) more ranks than cores.
     pub more_ranks_than_cores: Option<bool>,
     /// All ranks are (or are not) on one node.
     pub one_node: Option<bool>,
-    /// The library's version begins with this.
+    /// The MPI library's version begins with this text.
     pub version: Option<String>,
     /// Ranks on other nodes are reached by the transport of this name.
     #[serde(rename = "reach")]
     pub transport: Option<String>,
-    /// DMTCP is at least this version (major, minor).
+    /// DMTCP has at least this version (major, minor).
     pub dmtcp_at_least: Option<(u32, u32)>,
 }
 
-/// The properties of a run that quirks depend on.
+/// Properties of a run that the conditions of quirks test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
-    /// The run's checkpointer.
+    /// Checkpointer of the run.
     pub checkpointer: CheckpointerKind,
-    /// Family of its MPI library.
+    /// Family of the MPI library.
     pub family: &'static dyn Launcher,
-    /// MPICH's device.
+    /// Device of MPICH.
     pub device: Option<String>,
-    /// Version of the library.
+    /// Version of the MPI library.
     pub version: String,
     /// How ranks on other nodes are reached.
     pub transport: Transport,
     /// Whether some node has more ranks than cores.
     pub more_ranks_than_cores: bool,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Version of its checkpointer (major, minor), if it has one.
+    /// Version of the checkpointer (major, minor); `None` without one.
     pub checkpointer_version: Option<(u32, u32)>,
 }
 
-impl Condition {
+impl QuirkCondition {
     fn holds(&self, s: &Situation) -> bool {
         self.checkpointer.is_none_or(|c| c == s.checkpointer)
             && self.family.as_ref().is_none_or(|f| f == s.family.name())
@@ -98,20 +98,20 @@ impl Condition {
     }
 }
 
-/// The whole table.
+/// Returns the whole table.
 pub fn table() -> Vec<Quirk> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
         quirk: Vec<Quirk>,
     }
-    // the file is part of the program: a test reads it, so it cannot fail here
+    // the file is compiled into the program, and a test parses it: this cannot fail
     toml::from_str::<File>(include_str!("quirks.toml"))
         .map(|f| f.quirk)
         .unwrap_or_default()
 }
 
-/// The quirks that apply.
+/// Returns the quirks that apply to a run.
 pub fn apply(situation: &Situation) -> Vec<Quirk> {
     table()
         .into_iter()

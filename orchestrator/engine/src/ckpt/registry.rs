@@ -1,16 +1,16 @@
-//! From the campaign file's word for a checkpointer to what it stands for.
+//! Maps the name of a checkpointer in the campaign file to the checkpointer.
 
 use super::contract::Checkpointer;
 use cvc_core::point::CheckpointerKind;
 
-/// Returns all checkpointers, in the order in which the doctor lists them.
+/// Returns all checkpointers, in the order in which `cvc doctor` lists them.
 pub fn all() -> impl Iterator<Item = &'static dyn Checkpointer> {
     CheckpointerKind::ALL.iter().copied().map(checkpointer)
 }
 
 macro_rules! define_checkpointer {
     ($($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
-        /// Returns the checkpointer of a kind of the campaign file.
+        /// Returns the checkpointer with this kind in the campaign file.
         pub fn checkpointer(kind: CheckpointerKind) -> &'static dyn Checkpointer {
             match kind {
                 $(CheckpointerKind::$name => &super::$module::$member,)+
@@ -24,26 +24,35 @@ cvc_core::checkpointers!(define_checkpointer);
 mod tests {
     use super::*;
     use crate::{ckpt::Install, transport::Transport};
-    use cvc_core::campaign::{CheckpointSettings, SlurmLauncher};
-    use cvc_core::point::Moment;
+    use cvc_core::campaign::{CheckpointPlan, CheckpointSettings, SlurmLauncher};
+    use cvc_core::point::{Moment, Point};
 
-    fn settings(moment: Moment, restart_check: bool) -> CheckpointSettings {
-        CheckpointSettings {
+    fn plan(checkpointer: CheckpointerKind, moment: Moment, restart_check: bool) -> CheckpointPlan {
+        let settings = CheckpointSettings {
             moment,
             restart_check,
+            restarts: 1,
             baseline: false,
             own_series: false,
             timeout_s: 60.0,
             deltas: None,
-        }
+            levels: None,
+            resume: false,
+        };
+        let point = Point {
+            checkpointer,
+            ..Point::default()
+        };
+        CheckpointPlan::of(&settings, None, &point)
     }
 
-    /// What needs no run; whole runs of all of them are a test of the program.
+    /// Checks the part of the contract that needs no run; tests of the whole program cover runs.
     #[test]
     fn every_checkpointer_keeps_the_contract() {
         let here = Install {
             bin: "/opt/checkpointer/bin".into(),
             version: Some("4.0.0".into()),
+            forks: false,
         };
         for kind in CheckpointerKind::ALL {
             let member = checkpointer(*kind);
@@ -57,13 +66,23 @@ mod tests {
                 !member.title().is_empty() && all().any(|m| m.name() == name),
                 "{name} is not listed"
             );
+            // other crates repeat these facts
+            assert_eq!(member.software().is_some(), kind.is_driven(), "{name}");
+            if let Some(driven) = kind.driven() {
+                assert_eq!(member.title(), driven.title);
+                let programs = member.node_programs(&here);
+                assert!(
+                    programs.contains(&here.program(driven.launcher).into()),
+                    "{name}"
+                );
+            }
             for program in member.node_programs(&here) {
                 assert!(
                     program.starts_with(&here.bin),
                     "{name} uses what was found: {program}"
                 );
             }
-            // they are removed or kept by their names
+            // these directories are removed or kept by their names
             assert!(
                 member
                     .dirs()
@@ -92,17 +111,17 @@ mod tests {
                 },
             ] {
                 for restart_check in [false, true] {
-                    let course = member.course(&settings(moment.clone(), restart_check));
+                    let course = member.course(&plan(*kind, moment.clone(), restart_check));
                     let place =
                         format!("{name}, {moment:?}, restart check {restart_check}: {course:?}");
                     assert_eq!(course.on_request, kind.is_driven(), "{place}");
                     assert!(
                         course.on_request || !course.killed,
-                        "only what cvc asks for tells when to kill: {place}"
+                        "only requested checkpoints have a moment to kill at: {place}"
                     );
                     assert!(course.killed || !course.cut_short, "{place}");
                     assert!(restart_check || !course.restarted, "{place}");
-                    // images are of a program under way: one that went on would have changed what they depend on
+                    // images require that the program was killed: a program that continued would have changed the files on which they depend
                     assert!(
                         !course.restarted || course.killed != kind.has_own_files(),
                         "{place}"

@@ -1,55 +1,55 @@
-//! Errors of a crew.
+//! Errors of a crew of sentinels.
 
 use std::fmt::Write;
 
-/// A node did not do what it was asked. Exit code 4.
+/// A node did not do the requested work. Exit code 4.
 #[derive(Debug, thiserror::Error)]
 pub enum CrewError {
-    /// Sentinels that could not be started.
+    /// Some sentinels could not be started.
     #[error("{}", started(.0))]
     Start(Vec<NotStarted>),
     /// A node is lost.
     #[error("{host}: the node is lost: {reason}")]
     Lost {
-        /// Which host.
+        /// The host.
         host: String,
-        /// How that was noticed.
+        /// How the loss was detected.
         reason: String,
     },
-    /// No answer in time; the node may still be working on it.
+    /// The node did not answer in time, but may still be working on the request.
     #[error("{host}: `{request}` was not answered within {limit_s} s")]
     Timeout {
-        /// Which host.
+        /// The host.
         host: String,
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// The limit, seconds.
+        /// Time limit, seconds.
         limit_s: f64,
     },
-    /// It could not be done there.
+    /// The node could not carry out the request.
     #[error("{host}: {problem}")]
     Refused {
-        /// Which host.
+        /// The host.
         host: String,
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// What the sentinel said.
+        /// The sentinel's message.
         problem: String,
     },
-    /// The answer is one to another question.
-    #[error("{host}: `{request}` was answered by `{answer}`: cvc there has another version")]
+    /// The node answered a different request.
+    #[error("{host}: `{request}` was answered with `{answer}`: cvc has a different version there")]
     Unexpected {
-        /// Which host.
+        /// The host.
         host: String,
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// The answer's kind.
+        /// Kind of the answer.
         answer: &'static str,
     },
-    /// Not a member of the crew.
+    /// The host is not a member of the crew.
     #[error("{host}: not one of the nodes in use")]
     Unknown {
-        /// Which host.
+        /// The host.
         host: String,
     },
 }
@@ -57,17 +57,17 @@ pub enum CrewError {
 /// A sentinel that could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStarted {
-    /// Which host.
+    /// The host.
     pub host: String,
-    /// Program and arguments that were to start it.
+    /// Program and arguments that should have started the sentinel.
     pub argv: Vec<String>,
-    /// What went wrong.
+    /// The problem.
     pub problem: String,
     /// The end of standard error, and of standard output before the sentinel's first message.
     pub message: String,
 }
 
-/// Messages of ssh, shells and the system, with hints. The first match counts.
+/// Messages of ssh, shells and the system, each with a hint. The first match is used.
 const HINTS: [(&[&str], &str); 12] = [
     (
         &[
@@ -75,7 +75,7 @@ const HINTS: [(&[&str], &str); 12] = [
             "Host key verification failed",
             "host key is known",
         ],
-        "the host's key is not the known one: if the host was really set up anew, remove its old key from the known-hosts file",
+        "the host's key differs from the known one: if the host was reinstalled, remove its old key from the known-hosts file",
     ),
     (
         &["Permission denied (", "Too many authentication failures"],
@@ -108,7 +108,7 @@ const HINTS: [(&[&str], &str); 12] = [
     ),
     (
         &["Exec format error", "cannot execute binary file"],
-        "cvc-node there is for another kind of processor: install it again",
+        "cvc-node there is for another processor architecture: install it again",
     ),
     (
         &["GLIBC_"],
@@ -138,7 +138,7 @@ const HINTS: [(&[&str], &str); 12] = [
 ];
 
 impl NotStarted {
-    /// Why, in one line.
+    /// Returns the reason in one line.
     #[must_use]
     pub fn reason(&self) -> String {
         match self.message.lines().last() {
@@ -147,7 +147,7 @@ impl NotStarted {
         }
     }
 
-    /// Whether its program is missing.
+    /// Returns whether the sentinel's program is missing on the node.
     #[must_use]
     pub fn lacks_program(&self) -> bool {
         let of_shell = ["No such file or directory", "not found"]
@@ -156,7 +156,7 @@ impl NotStarted {
         of_shell || self.problem.contains("exit status: 127")
     }
 
-    /// How to fix it.
+    /// Returns a hint how to fix the problem.
     #[must_use]
     pub fn hint(&self) -> String {
         let known = HINTS.iter().find(|(words, _)| {
@@ -188,7 +188,7 @@ fn started(failed: &[NotStarted]) -> String {
 }
 
 impl CrewError {
-    /// The host concerned; the first of several.
+    /// Returns the host concerned; if there are several, the first.
     #[must_use]
     pub fn host(&self) -> &str {
         match self {
@@ -201,19 +201,19 @@ impl CrewError {
         }
     }
 
-    /// Whether the node itself is gone, not only the request failed.
+    /// Returns whether the node itself is lost, not only the request.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Whether a disk there is full.
+    /// Returns whether a disk of the node is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Refused { problem, .. } if problem.contains("No space left on device") || problem.contains("Disk quota exceeded"))
     }
 
-    /// How to fix it, where that is not in the text already.
+    /// Returns a hint how to fix the problem, unless the message already has one.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -1,9 +1,11 @@
 //! The connection to one sentinel.
 
-use super::{CrewError, NotStarted, Settings};
+use super::{CrewError, CrewSettings, NotStarted};
 use crate::host::tool;
 use cvc_core::log::{Ended, command_event};
-use cvc_probe::sentinel::{AgentHello, Answer, Hello, PROTOCOL, Request, SentinelMessage};
+use cvc_probe::sentinel::{
+    AgentHello, Hello, PROTOCOL, SentinelAnswer, SentinelMessage, SentinelRequest,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,36 +23,40 @@ use tokio::{
     time::Instant,
 };
 
-/// Maximum size of an answer. The areas of thousands of images take some hundred megabytes.
+/// Maximum size of an answer. The answers about memory areas of thousands of images take some hundred megabytes.
 const MAX_ANSWER: usize = 1 << 30;
-/// Length from which lines are parsed on another thread, so that parsing does not delay other messages.
+/// Minimum length of lines that are parsed on another thread, so that parsing them does not delay other messages.
 const LONG_LINE: usize = 256 << 10;
-/// Maximum number of bytes kept of standard error and noise.
+/// Maximum number of bytes kept of standard error, and of output that is not a message.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Time limit for a process to end after its output has ended or it was killed.
+/// Time limit for a process to end, after its output has ended or it was killed.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
-/// The requests that wait for an answer.
+/// The requests that still wait for an answer.
 #[derive(Debug)]
 enum Pending {
-    Open(HashMap<u64, oneshot::Sender<Result<Answer, String>>>),
-    /// The reason why the connection is broken.
+    Open(HashMap<u64, oneshot::Sender<Result<SentinelAnswer, Refusal>>>),
+    /// The connection is broken, for this reason.
     Broken(String),
 }
 
-/// A connection to a sentinel that has said hello.
+/// A sentinel's message that it cannot carry out a request.
+#[derive(Debug)]
+struct Refusal(String);
+
+/// A connection to a sentinel from which the first message, the hello, has been received.
 #[derive(Debug)]
 pub(super) struct Line {
     pending: Arc<Mutex<Pending>>,
-    /// Messages to send; dropping it closes the connection.
+    /// Messages to send. Dropping the sender closes the connection.
     to_say: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
     next_id: AtomicU64,
     closing: Arc<AtomicBool>,
-    /// True when its process is gone.
+    /// True when the sentinel's process has ended.
     gone: watch::Receiver<bool>,
-    /// Signals to cut the connection at once.
+    /// Cuts the connection at once.
     cut: mpsc::Sender<()>,
-    /// The sentinel's hello.
+    /// The sentinel's first message.
     pub hello: Hello,
 }
 
@@ -58,7 +64,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// The last kilobytes of output.
+/// The last [`MAX_MESSAGE`] bytes of the sentinel's standard error and of its output that is not a message.
 #[derive(Debug, Default)]
 struct StderrTail(Mutex<Vec<u8>>);
 
@@ -72,7 +78,7 @@ impl StderrTail {
 
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&lock(&self.0)).into_owned();
-        // carriage returns and colours of a login banner have no place in a message
+        // a login banner's carriage returns and colours have no place in a message
         text.chars()
             .filter(|c| *c == '\n' || !c.is_control())
             .collect::<String>()
@@ -80,7 +86,7 @@ impl StderrTail {
             .to_owned()
     }
 
-    /// The last line, for a reason in one line.
+    /// Returns the last line, as a one-line reason.
     fn last_line(&self) -> String {
         self.text()
             .lines()
@@ -90,16 +96,16 @@ impl StderrTail {
     }
 }
 
-/// Lines of a stream, each bounded; it may be given up at any wait without losing bytes.
+/// Reads the lines of a stream, each up to a maximum length. A reading future can be dropped without losing bytes.
 struct Lines {
     stream: BufReader<ChildStdout>,
     begun: Vec<u8>,
 }
 
-/// What comes next on a stream.
+/// The result of reading from the stream.
 enum Next {
     Line(Vec<u8>),
-    /// A part of a line: it is alive.
+    /// A part of a line, which shows that the sentinel is alive.
     Part,
     End,
     TooLong,
@@ -107,7 +113,7 @@ enum Next {
 
 impl Lines {
     async fn next(&mut self) -> Next {
-        // an error ends the stream like its end does
+        // a read error ends the stream too
         let Ok(chunk) = self.stream.fill_buf().await else {
             return Next::End;
         };
@@ -130,7 +136,7 @@ impl Lines {
     }
 }
 
-/// Reads a line of a sentinel; `None` is noise.
+/// Parses a line from a sentinel; `None` if it is not a message.
 pub fn read_sentinel_line(line: &[u8]) -> Option<SentinelMessage> {
     let message: SentinelMessage = serde_json::from_slice(line).ok()?;
     (message.id.is_some()
@@ -148,16 +154,16 @@ fn duration(seconds: f64) -> Duration {
     })
 }
 
-/// How many times longer than `lost_after_s` a silent node may be busy while new connections to it answer. Its sentinel waits as long for its
-/// agent.
+/// Maximum time for which a silent node counts as busy while new connections to the node succeed, as a multiple of `lost_after_s`. A sentinel waits
+/// equally long for messages of its agent.
 pub(super) const BUSY_FACTOR: f64 = 8.0;
 
 impl Line {
-    /// Starts a sentinel and waits for its hello. Its loss is reported to `lost`.
+    /// Starts a sentinel and waits for its first message. When the sentinel is lost, that is reported to `lost`.
     pub async fn open(
         host: &str,
         argv: &[String],
-        settings: Settings,
+        settings: CrewSettings,
         lost: Arc<watch::Sender<BTreeMap<String, String>>>,
     ) -> Result<Self, NotStarted> {
         let process = greet(host, argv, settings).await?;
@@ -167,7 +173,7 @@ impl Line {
     fn keep(
         host: &str,
         argv: &[String],
-        settings: Settings,
+        settings: CrewSettings,
         lost: Arc<watch::Sender<BTreeMap<String, String>>>,
         process: Process,
     ) -> Self {
@@ -180,7 +186,7 @@ impl Line {
             child,
             stdin,
             lines,
-            heard,
+            tail,
             hello,
         } = process;
         tokio::spawn(say(stdin, says, duration(settings.beat_s)));
@@ -188,7 +194,7 @@ impl Line {
             host: host.to_owned(),
             child,
             lines,
-            heard,
+            tail,
             pending: Arc::clone(&pending),
             closing: Arc::clone(&closing),
             argv: argv.to_vec(),
@@ -210,7 +216,7 @@ impl Line {
         }
     }
 
-    /// The reason why it is broken, if it is.
+    /// Returns the reason why the connection is broken; `None` if it is not.
     pub fn broken(&self) -> Option<String> {
         match &*lock(&self.pending) {
             Pending::Open(_) => None,
@@ -222,9 +228,9 @@ impl Line {
     pub async fn ask(
         &self,
         host: &str,
-        request: &Request,
+        request: &SentinelRequest,
         limit: Duration,
-    ) -> Result<Answer, CrewError> {
+    ) -> Result<SentinelAnswer, CrewError> {
         let host = || host.to_owned();
         let refused = |problem: String| CrewError::Refused {
             host: host(),
@@ -245,9 +251,9 @@ impl Line {
                 ))
             })?;
         line.push(b'\n');
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         match &mut *lock(&self.pending) {
-            Pending::Open(waiting) => waiting.insert(id, tell),
+            Pending::Open(waiting) => waiting.insert(id, sender),
             Pending::Broken(reason) => {
                 return Err(CrewError::Lost {
                     host: host(),
@@ -255,17 +261,17 @@ impl Line {
                 });
             }
         };
-        // given up at any point, nobody waits for the answer any more
+        // if this future is dropped, the request no longer waits for its answer
         let _forget = Forget {
             pending: &self.pending,
             id,
         };
         if let Some(to_say) = &*lock(&self.to_say) {
-            // where nobody writes any more, the keeper says so soon
+            // if the writer has ended, the keeper soon reports the broken connection
             let _ = to_say.send(line);
         }
-        match tokio::time::timeout(limit, told).await {
-            Ok(Ok(answer)) => answer.map_err(refused),
+        match tokio::time::timeout(limit, receiver).await {
+            Ok(Ok(answer)) => answer.map_err(|Refusal(problem)| refused(problem)),
             Ok(Err(_)) => {
                 let reason = self
                     .broken()
@@ -283,7 +289,7 @@ impl Line {
         }
     }
 
-    /// Closes the line and waits until the sentinel is gone; after the limit it is cut off.
+    /// Closes the connection and waits until the sentinel has ended. After the time limit the connection is cut.
     pub async fn close(&self, limit: Duration) {
         self.closing.store(true, Ordering::Release);
         drop(lock(&self.to_say).take());
@@ -292,14 +298,14 @@ impl Line {
             .await
             .is_err()
         {
-            // a keeper that has just ended needs no telling
+            // a keeper that has just ended needs no signal
             let _ = self.cut.try_send(());
             let _ = tokio::time::timeout(REAP_LIMIT, gone.wait_for(|gone| *gone)).await;
         }
     }
 }
 
-/// Withdraws a request whose asker is gone.
+/// Withdraws a request when its caller's future is dropped.
 struct Forget<'a> {
     pending: &'a Mutex<Pending>,
     id: u64,
@@ -313,35 +319,35 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// A sentinel that has said hello.
+/// A started sentinel process whose first message has been received.
 struct Process {
     child: Child,
     stdin: ChildStdin,
     lines: Lines,
-    heard: Arc<StderrTail>,
+    tail: Arc<StderrTail>,
     hello: Hello,
 }
 
-/// Starts a sentinel and waits for its hello.
-async fn greet(host: &str, argv: &[String], settings: Settings) -> Result<Process, NotStarted> {
-    let heard = Arc::new(StderrTail::default());
+/// Starts a sentinel and waits for its first message.
+async fn greet(host: &str, argv: &[String], settings: CrewSettings) -> Result<Process, NotStarted> {
+    let tail = Arc::new(StderrTail::default());
     let fail = |problem: String| NotStarted {
         host: host.to_owned(),
         argv: argv.to_vec(),
         problem,
-        message: heard.text(),
+        message: tail.text(),
     };
     let (program, args) = argv.split_first().ok_or_else(|| {
         fail("internal error (please report): no command to start its sentinel".into())
     })?;
     let mut child = tool(program)
         .args(args)
-        // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
+        // an agent that is itself in a run must not pass on that run's marker: the sentinel ends processes with it
         .env_remove(cvc_os::proc::MARK)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // a Ctrl-C of the terminal is for the controller
+        // a Ctrl-C on the terminal is for the controller only
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
@@ -351,7 +357,7 @@ async fn greet(host: &str, argv: &[String], settings: Settings) -> Result<Proces
     else {
         return Err(fail("its pipes are missing".into()));
     };
-    let noise = tokio::spawn(listen(stderr, Arc::clone(&heard)));
+    let noise = tokio::spawn(listen(stderr, Arc::clone(&tail)));
     let terms = AgentHello {
         beat_s: settings.beat_s,
         silence_s: Some(settings.lost_after_s * BUSY_FACTOR),
@@ -364,10 +370,10 @@ async fn greet(host: &str, argv: &[String], settings: Settings) -> Result<Proces
         let mut hello =
             serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
         hello.push(b'\n');
-        // one that has ended already says why on standard error
+        // if the sentinel has already ended, it has written the reason to standard error
         let _ = stdin.write_all(&hello).await;
         let _ = stdin.flush().await;
-        handshake(&mut lines, &heard).await
+        handshake(&mut lines, &tail).await
     };
     let (limit, began) = (duration(settings.start_limit_s), Instant::now());
     let problem = match tokio::time::timeout(limit, greeting).await {
@@ -377,7 +383,7 @@ async fn greet(host: &str, argv: &[String], settings: Settings) -> Result<Proces
                 child,
                 stdin,
                 lines,
-                heard,
+                tail,
                 hello,
             });
         }
@@ -396,14 +402,14 @@ async fn greet(host: &str, argv: &[String], settings: Settings) -> Result<Proces
         ),
     };
     kill(&mut child).await;
-    // what it said last may still be in the pipe
+    // the sentinel's last message may still be in the pipe
     let _ = tokio::time::timeout(Duration::from_millis(200), noise).await;
     command_event(host, argv, began.elapsed(), Ended::Failed(&problem));
     Err(fail(problem))
 }
 
-/// Waits for the hello. What comes before it is noise: banners, messages of the day, what a start-up file prints.
-async fn handshake(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
+/// Waits for the sentinel's first message. Output before it is kept as noise: banners, messages of the day, output of start-up files.
+async fn handshake(lines: &mut Lines, tail: &StderrTail) -> Option<Hello> {
     loop {
         match lines.next().await {
             Next::Line(line) => match read_sentinel_line(&line) {
@@ -411,11 +417,11 @@ async fn handshake(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
                     hello: Some(hello), ..
                 }) => return Some(hello),
                 Some(_) => {}
-                None => heard.add(&line),
+                None => tail.add(&line),
             },
             Next::Part => {}
             Next::End => {
-                heard.add(&lines.begun);
+                tail.add(&lines.begun);
                 return None;
             }
             Next::TooLong => return None,
@@ -423,14 +429,14 @@ async fn handshake(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
     }
 }
 
-async fn listen(mut stderr: ChildStderr, heard: Arc<StderrTail>) {
+async fn listen(mut stderr: ChildStderr, tail: Arc<StderrTail>) {
     let mut buffer = [0u8; 1024];
     while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
-        heard.add(&buffer[..n]);
+        tail.add(&buffer[..n]);
     }
 }
 
-/// Writes messages, and pings in between. Ends, and with it the connection, once all senders are gone.
+/// Writes messages, and heartbeats in between. Ends, which closes the connection, once all senders are dropped.
 async fn say(mut stdin: ChildStdin, mut says: mpsc::UnboundedReceiver<Vec<u8>>, beat: Duration) {
     loop {
         let line = match tokio::time::timeout(beat, says.recv()).await {
@@ -446,7 +452,7 @@ async fn say(mut stdin: ChildStdin, mut says: mpsc::UnboundedReceiver<Vec<u8>>, 
 
 async fn kill(child: &mut Child) {
     if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) {
-        // the whole group: ssh may have a proxy command below it
+        // kill the whole group: ssh may have started a proxy command
         let _ = nix::sys::signal::killpg(
             nix::unistd::Pid::from_raw(group),
             nix::sys::signal::Signal::SIGKILL,
@@ -461,11 +467,11 @@ struct Keeper {
     host: String,
     child: Child,
     lines: Lines,
-    heard: Arc<StderrTail>,
+    tail: Arc<StderrTail>,
     pending: Arc<Mutex<Pending>>,
     closing: Arc<AtomicBool>,
     argv: Vec<String>,
-    settings: Settings,
+    settings: CrewSettings,
     cuts: mpsc::Receiver<()>,
 }
 
@@ -476,11 +482,11 @@ impl Keeper {
         if ended && let Ok(Ok(status)) = tokio::time::timeout(REAP_LIMIT, self.child.wait()).await {
             reason = format!(
                 "its sentinel's connection ended ({status}){}",
-                self.heard.last_line()
+                self.tail.last_line()
             );
         }
         let waiting = std::mem::replace(&mut *lock(&self.pending), Pending::Broken(reason.clone()));
-        // those who wait are told by this
+        // this wakes the waiting requests with an error
         drop(waiting);
         if !was_closing {
             lost.send_modify(|lost| {
@@ -490,39 +496,39 @@ impl Keeper {
         kill(&mut self.child).await;
     }
 
-    /// Reads until the connection ends. Returns whether it ended by itself, and why.
+    /// Reads until the connection ends. Returns whether the other side ended the connection, and the reason.
     ///
-    /// Silence alone does not make a node a lost one: while a checkpoint fills its network and disk, heartbeats are late. A second sentinel over a
-    /// new connection is asked first, again and again, for at most [`BUSY_FACTOR`] times `lost_after_s`.
+    /// A missing heartbeat alone does not make a node lost: while a checkpoint fills the node's network and disk, heartbeats are late. First a second
+    /// sentinel is started over a new connection, repeatedly, for at most [`BUSY_FACTOR`] times `lost_after_s`.
     async fn listen(&mut self) -> (bool, String) {
         let lost_after = duration(self.settings.lost_after_s);
-        let mut heard = Instant::now();
-        let mut next_question = heard + lost_after;
+        let mut last_heard = Instant::now();
+        let mut next_question = last_heard + lost_after;
         let mut witness = None;
         loop {
             tokio::select! {
-                // read what has arrived first: this process may itself have been stopped for a while
+                // first read data that have arrived: this process may itself have been stopped for a while
                 biased;
                 next = self.lines.next() => {
-                    heard = Instant::now();
-                    (next_question, witness) = (heard + lost_after, None);
+                    last_heard = Instant::now();
+                    (next_question, witness) = (last_heard + lost_after, None);
                     match next {
                         Next::Line(line) if line.len() > LONG_LINE => {
-                            let (pending, heard) = (Arc::clone(&self.pending), Arc::clone(&self.heard));
-                            tokio::task::spawn_blocking(move || take(&line, &pending, &heard));
+                            let (pending, tail) = (Arc::clone(&self.pending), Arc::clone(&self.tail));
+                            tokio::task::spawn_blocking(move || take(&line, &pending, &tail));
                         }
-                        Next::Line(line) => take(&line, &self.pending, &self.heard),
+                        Next::Line(line) => take(&line, &self.pending, &self.tail),
                         Next::Part => {}
                         Next::End => return (true, "its sentinel's connection ended".into()),
                         Next::TooLong => return (false, format!("its sentinel sent a line of more than {MAX_ANSWER} bytes")),
                     }
                 }
-                // without a sender the line closes by itself: the sentinel gets the time to end what it guards
+                // once all senders are dropped, the connection closes by itself, so that the sentinel has time to end the processes that it guards
                 Some(()) = self.cuts.recv() => return (false, "its connection was cut".into()),
                 answer = answer_of(&mut witness) => {
-                    let silence_s = heard.elapsed().as_secs_f64();
+                    let silence_s = last_heard.elapsed().as_secs_f64();
                     if let Err(problem) = answer {
-                        return (false, format!("no heartbeat for {silence_s:.0} s, and a new connection fails: {problem}"));
+                        return (false, format!("no heartbeat for {silence_s:.0} s, and a new connection fails: {}", NotStarted::reason(&problem)));
                     }
                     if silence_s >= self.settings.lost_after_s * BUSY_FACTOR {
                         return (false, format!("no heartbeat for {silence_s:.0} s, though new connections answer"));
@@ -539,16 +545,14 @@ impl Keeper {
     }
 }
 
-/// Starts a second sentinel there and ends it again, or says why that fails.
-async fn answers(host: &str, argv: &[String], settings: Settings) -> Result<(), String> {
-    let mut process = greet(host, argv, settings)
-        .await
-        .map_err(|failure| failure.reason())?;
+/// Starts a second sentinel on the host and ends it again; returns the error if it cannot be started.
+async fn answers(host: &str, argv: &[String], settings: CrewSettings) -> Result<(), NotStarted> {
+    let mut process = greet(host, argv, settings).await?;
     kill(&mut process.child).await;
     Ok(())
 }
 
-/// The answer of the witness, once there is one.
+/// Waits for the result of the second sentinel's start; never returns if none is being started.
 async fn answer_of<F: Future + Unpin>(witness: &mut Option<F>) -> F::Output {
     match witness {
         Some(asked) => asked.await,
@@ -556,10 +560,10 @@ async fn answer_of<F: Future + Unpin>(witness: &mut Option<F>) -> F::Output {
     }
 }
 
-/// Passes an answer to the request that waits for it.
-fn take(line: &[u8], pending: &Mutex<Pending>, heard: &StderrTail) {
+/// Parses an answer, and passes it to the request that waits for it.
+fn take(line: &[u8], pending: &Mutex<Pending>, tail: &StderrTail) {
     let Some(message) = read_sentinel_line(line) else {
-        heard.add(line);
+        tail.add(line);
         return;
     };
     let Some(id) = message.id else { return };
@@ -567,13 +571,13 @@ fn take(line: &[u8], pending: &Mutex<Pending>, heard: &StderrTail) {
         Pending::Open(waiting) => waiting.remove(&id),
         Pending::Broken(_) => None,
     };
-    // an answer that comes too late is of no use
+    // nobody waits any more for a late answer
     let Some(asker) = asker else { return };
     let answer = match (message.ok, message.error) {
         (Some(answer), _) => Ok(answer),
-        (None, Some(problem)) => Err(problem),
-        (None, None) => Err("the answer is empty".into()),
+        (None, Some(problem)) => Err(Refusal(problem)),
+        (None, None) => Err(Refusal("the answer is empty".into())),
     };
-    // the asker may have given up just now
+    // the caller may have stopped waiting just now
     let _ = asker.send(answer);
 }

@@ -1,30 +1,30 @@
 //! The members of a crew.
 
-/// A node and how its sentinel is started.
+/// A node, and how its sentinel is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name, for messages and answers.
+    /// Name of the node, for messages and answers.
     pub name: String,
-    /// Program and arguments that start its sentinel and carry its standard input and output, such as `ssh -o … n2 /opt/cvc/cvc-node
-    /// sentinel`. `None`: this process answers by itself.
+    /// Program and arguments that start the node's sentinel and connect its standard input and output, for example `ssh -o … n2 /opt/cvc/cvc-node
+    /// sentinel`. `None`: this process itself acts as the sentinel.
     pub argv: Option<Vec<String>>,
 }
 
-/// Times of a crew.
+/// Time settings of a crew.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// Interval between heartbeats of a sentinel, and between pings to it, seconds.
+pub struct CrewSettings {
+    /// Interval between a sentinel's heartbeats, and between heartbeats sent to it, seconds.
     pub beat_s: f64,
-    /// Silence after which a member is lost, and after which a sentinel ends what it guards, seconds. An interrupted network is only
-    /// noticed to be back in time if the interruption was shorter than half of this, because TCP retries at growing intervals.
+    /// Time without a message after which a member counts as lost, and after which a sentinel ends the processes that it guards, seconds. An
+    /// interruption of the network is survived only if it is shorter than half of this time, because TCP retries at growing intervals.
     pub lost_after_s: f64,
-    /// Time limit from a sentinel's start to its hello, seconds.
+    /// Time limit from a sentinel's start to its first message, seconds.
     pub start_limit_s: f64,
-    /// Time limit for sentinels to end what they guard when the crew is closed, before their connections are cut, seconds.
+    /// Time limit, when the crew is closed, for sentinels to end the processes that they guard; then their connections are cut, seconds.
     pub close_limit_s: f64,
 }
 
-impl Default for Settings {
+impl Default for CrewSettings {
     fn default() -> Self {
         Self {
             beat_s: 1.0,

@@ -1,7 +1,8 @@
-//! The agent's side of the sentinels: one on every node of a site, asked side by side, lost as soon as it falls silent.
+//! The agent's connections to sentinels. A sentinel runs on every node of a site, and is queried concurrently with the others; a node counts as lost
+//! when its sentinel stops answering.
 //!
-//! A [`Crew`] starts the sentinels of all members at the same time and keeps their connections. Whoever waits for a run waits for
-//! [`Crew::wait_lost`] as well: no launcher says reliably that a node is gone.
+//! A [`Crew`] starts the sentinels of all members concurrently and keeps the connections to them. Code that waits for a run must also wait for
+//! [`Crew::wait_lost`]: no launcher reports a lost node reliably.
 
 mod error;
 mod line;
@@ -10,10 +11,10 @@ mod typed;
 
 pub use error::{CrewError, NotStarted};
 pub use line::read_sentinel_line;
-pub use member::{Member, Settings};
+pub use member::{CrewSettings, Member};
 pub use typed::{Skew, whole};
 
-use cvc_probe::sentinel::{Answer, Hello, Request, Sentinel};
+use cvc_probe::sentinel::{Hello, Sentinel, SentinelAnswer, SentinelRequest};
 use line::Line;
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -22,24 +23,34 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Maximum number of sentinels that are started at the same time: each start is a key exchange on this machine.
+/// Maximum number of sentinels that are started at the same time. Each start is a key exchange of ssh on this machine.
 const STARTS_AT_ONCE: usize = 32;
 
-/// Time between TERM and KILL for what a killed sentinel had guarded, seconds.
+/// Time between TERM and KILL for processes that a killed sentinel guarded, seconds.
 const LEFT_GRACE_S: f64 = 1.5;
-/// Time limit for ending that: longer than a sentinel waits for processes to vanish.
+/// Time limit for ending processes that a killed sentinel guarded: longer than a sentinel waits for processes to disappear.
 const LEFT_LIMIT: Duration = Duration::from_secs(20);
 
-/// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the connections close, and
-/// every sentinel ends what it guards; [`Crew::close`] waits for that.
+/// The sentinels of some nodes. A clone is cheap, and refers to the same sentinels. When the last clone is dropped the connections close, and every
+/// sentinel ends the processes that it guards; [`Crew::close`] waits for that.
 #[derive(Clone, Debug)]
 pub struct Crew(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    settings: Settings,
+    settings: CrewSettings,
     slots: Vec<MemberSlot>,
     lost: Arc<watch::Sender<BTreeMap<String, String>>>,
+    leaving: watch::Sender<BTreeMap<String, Leaving>>,
+}
+
+/// The notice that a node will be reclaimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// Time of the reclaim, if the notice contains it.
+    pub at: Option<jiff::Timestamp>,
+    /// Who reclaims the node, and how, as display text.
+    pub why: String,
 }
 
 /// A member and its connection.
@@ -47,11 +58,11 @@ struct Inner {
 struct MemberSlot {
     member: Member,
     presence: Mutex<Presence>,
-    /// What its sentinel guards, by the runs' markers, because a killed sentinel cannot end it.
+    /// Runs that the member's sentinel guards, by their markers: a killed sentinel cannot end their processes itself.
     guarded: Mutex<BTreeMap<String, Guarded>>,
 }
 
-/// What to end and remove of a run on a node.
+/// For one guarded run: directories in which its processes work, and directories to remove from the node.
 #[derive(Clone, Debug)]
 struct Guarded {
     dirs: Vec<PathBuf>,
@@ -60,11 +71,11 @@ struct Guarded {
 
 #[derive(Clone, Debug)]
 enum Presence {
-    /// This process answers.
+    /// This process itself acts as the sentinel.
     Here(Arc<Sentinel>),
-    /// A line to another process; a lost one stays until it is replaced.
+    /// The connection to a sentinel process. The connection of a lost sentinel stays until it is replaced.
     Line(Arc<Line>),
-    /// Closed.
+    /// The member is closed.
     Gone,
 }
 
@@ -77,9 +88,10 @@ impl MemberSlot {
         }
     }
 
-    /// Notes what the sentinel is asked to guard, before its answer, which may be lost.
-    fn note_guarded(&self, request: &Request) {
-        if let Request::Guard {
+    /// If this is a request to guard a run, records what the sentinel must guard. Call this before the request is sent, because the answer may be
+    /// lost.
+    fn note_guarded(&self, request: &SentinelRequest) {
+        if let SentinelRequest::Guard {
             marker,
             dirs,
             remove,
@@ -95,11 +107,12 @@ impl MemberSlot {
         }
     }
 
-    /// Ends and removes through a new sentinel what the lost one guarded, which may have been killed before it could.
+    /// Requests that the new sentinel end the processes that the lost sentinel guarded, and remove their files. The lost sentinel may have been
+    /// killed before it ended them.
     async fn end_left(&self, line: &Line) -> Result<(), CrewError> {
         let guarded = self.guarded.lock().clone();
         for (marker, Guarded { dirs, remove }) in guarded {
-            let end = Request::End {
+            let end = SentinelRequest::End {
                 marker: marker.clone(),
                 dirs,
                 grace_s: LEFT_GRACE_S,
@@ -108,7 +121,7 @@ impl MemberSlot {
             if !remove.is_empty() {
                 line.ask(
                     &self.member.name,
-                    &Request::Remove {
+                    &SentinelRequest::Remove {
                         dirs: remove,
                         files: Vec::new(),
                     },
@@ -130,12 +143,35 @@ impl MemberSlot {
     }
 }
 
+/// Waits until `known` has an entry for one of these nodes. Returns the node's name and the entry; if there are several, those of the first node in
+/// `names`.
+async fn wait_first<T: Clone>(
+    mut known: watch::Receiver<BTreeMap<String, T>>,
+    names: &[&str],
+) -> (String, T) {
+    let first = |known: &BTreeMap<String, T>| {
+        names.iter().find_map(|name| {
+            let value = known.get(*name)?;
+            Some(((*name).to_owned(), value.clone()))
+        })
+    };
+    loop {
+        if let Some(found) = first(&known.borrow_and_update()) {
+            return found;
+        }
+        if known.changed().await.is_err() {
+            // the sender lives as long as the crew does
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 impl Crew {
-    /// Starts the sentinels of all members, side by side.
+    /// Starts the sentinels of all members concurrently.
     ///
     /// # Errors
-    /// When one of them does not answer in time: all that failed, each with its message and a hint. Those that did start are ended.
-    pub async fn start(members: Vec<Member>, settings: Settings) -> Result<Self, CrewError> {
+    /// Sentinels that do not answer in time: the error lists each with its message and a hint. The other sentinels are ended.
+    pub async fn start(members: Vec<Member>, settings: CrewSettings) -> Result<Self, CrewError> {
         let (crew, failed) = Self::start_some(members, settings).await;
         if failed.is_empty() {
             return Ok(crew);
@@ -144,8 +180,11 @@ impl Crew {
         Err(CrewError::Start(failed))
     }
 
-    /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and returned with hints.
-    pub async fn start_some(members: Vec<Member>, settings: Settings) -> (Self, Vec<NotStarted>) {
+    /// Starts the sentinels of all members concurrently. Members that do not answer in time are lost, and are returned with hints.
+    pub async fn start_some(
+        members: Vec<Member>,
+        settings: CrewSettings,
+    ) -> (Self, Vec<NotStarted>) {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
         let (presences, failed) = Self::open(
             members.iter().cloned().enumerate().collect(),
@@ -161,6 +200,7 @@ impl Crew {
             settings,
             slots: slots.collect(),
             lost,
+            leaving: watch::Sender::default(),
         }));
         let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
         crew.0
@@ -169,7 +209,7 @@ impl Crew {
         (crew, failed)
     }
 
-    /// A crew of one in this process, for sites without other nodes.
+    /// Creates a crew with one member, which is this process itself, for sites without other nodes.
     #[must_use]
     pub fn here(name: &str) -> Self {
         let slot = MemberSlot::new(
@@ -180,16 +220,17 @@ impl Crew {
             Presence::Here(Arc::new(Sentinel::default())),
         );
         Self(Arc::new(Inner {
-            settings: Settings::default(),
+            settings: CrewSettings::default(),
             slots: vec![slot],
             lost: Arc::new(watch::channel(BTreeMap::new()).0),
+            leaving: watch::Sender::default(),
         }))
     }
 
-    /// Opens lines, side by side; each with the number that it was given.
+    /// Connects to these members concurrently. Returns connections and failures, each with the number that was passed with its member.
     async fn open(
         members: Vec<(usize, Member)>,
-        settings: Settings,
+        settings: CrewSettings,
         lost: &Arc<watch::Sender<BTreeMap<String, String>>>,
     ) -> (Vec<(usize, Presence)>, Vec<(usize, NotStarted)>) {
         let room = Arc::new(Semaphore::new(STARTS_AT_ONCE));
@@ -200,7 +241,7 @@ impl Crew {
                 let Some(argv) = member.argv else {
                     return (i, Ok(Presence::Here(Arc::new(Sentinel::default()))));
                 };
-                // it is never closed
+                // the semaphore is never closed
                 let _permit = room.acquire_owned().await;
                 let opened = Line::open(&member.name, &argv, settings, lost).await;
                 (i, opened.map(|line| Presence::Line(Arc::new(line))))
@@ -212,7 +253,7 @@ impl Crew {
                 Ok((i, Ok(presence))) => presences.push((i, presence)),
                 Ok((i, Err(failure))) => failed.push((i, failure)),
                 Err(panicked) => {
-                    // only a panic ends such a task without an answer, and it must be seen
+                    // a task ends without an answer only by a panic, which must not be hidden
                     if let Ok(panic) = panicked.try_into_panic() {
                         std::panic::resume_unwind(panic);
                     }
@@ -223,7 +264,7 @@ impl Crew {
         (presences, failed)
     }
 
-    /// Names of the members, in the order that they were given in.
+    /// Returns the names of the members, in the original order.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         self.0
@@ -233,7 +274,7 @@ impl Crew {
             .collect()
     }
 
-    /// The hello of a member's sentinel; `None` once it is closed.
+    /// Returns the first message of a member's sentinel; `None` once the member is closed.
     #[must_use]
     pub fn hello(&self, name: &str) -> Option<Hello> {
         match self.slot(name).ok()?.presence() {
@@ -243,7 +284,7 @@ impl Crew {
         }
     }
 
-    /// The host name of a member's machine.
+    /// Returns the host name of a member's machine.
     #[must_use]
     pub fn hostname(&self, name: &str) -> Option<String> {
         self.hello(name).map(|hello| hello.host)
@@ -259,26 +300,28 @@ impl Crew {
             })
     }
 
-    /// Asks one member.
+    /// Sends a request to one member, and returns the answer.
     ///
     /// # Errors
-    /// When it is not of this crew, is lost (before or meanwhile), does not answer in time, or could not do it.
+    /// The node is not in this crew, is lost (before or during the request), does not answer in time, or cannot carry out the request.
     pub async fn ask(
         &self,
         name: &str,
-        request: Request,
+        request: SentinelRequest,
         limit: Duration,
-    ) -> Result<Answer, CrewError> {
+    ) -> Result<SentinelAnswer, CrewError> {
         let slot = self.slot(name)?;
         slot.note_guarded(&request);
-        let guards = matches!(request, Request::Guard { .. });
-        let marker = if let Request::Guard { marker, .. } | Request::Unguard { marker } = &request {
+        let guards = matches!(request, SentinelRequest::Guard { .. });
+        let marker = if let SentinelRequest::Guard { marker, .. }
+        | SentinelRequest::Unguard { marker } = &request
+        {
             Some(marker.clone())
         } else {
             None
         };
         let answer = Self::ask_at(slot, request, limit).await;
-        // what was refused is not guarded; what was not answered may be
+        // after a refusal the sentinel does not guard the processes; without an answer it may guard them
         let is_unguarded = if guards {
             matches!(answer, Err(CrewError::Refused { .. }))
         } else {
@@ -292,9 +335,9 @@ impl Crew {
 
     async fn ask_at(
         slot: &MemberSlot,
-        request: Request,
+        request: SentinelRequest,
         limit: Duration,
-    ) -> Result<Answer, CrewError> {
+    ) -> Result<SentinelAnswer, CrewError> {
         let presence = slot.presence();
         let (host, asked) = (slot.member.name.clone(), request.name());
         let answer = match presence {
@@ -327,13 +370,13 @@ impl Crew {
         })
     }
 
-    /// Sends the same request to several members side by side; the answers are in the order of the names.
+    /// Sends one request to several members concurrently. Returns the answers in the order of `names`.
     pub async fn ask_all(
         &self,
         names: &[&str],
-        request: Request,
+        request: SentinelRequest,
         limit: Duration,
-    ) -> Vec<(String, Result<Answer, CrewError>)> {
+    ) -> Vec<(String, Result<SentinelAnswer, CrewError>)> {
         self.ask_each(
             names
                 .iter()
@@ -344,12 +387,13 @@ impl Crew {
         .await
     }
 
-    /// Sends a request to each of several members side by side; the answers are in the order of the requests.
+    /// Sends different requests to several members concurrently: pairs of a member's name and its request. Returns the answers in the order of the
+    /// requests.
     pub async fn ask_each(
         &self,
-        questions: Vec<(String, Request)>,
+        questions: Vec<(String, SentinelRequest)>,
         limit: Duration,
-    ) -> Vec<(String, Result<Answer, CrewError>)> {
+    ) -> Vec<(String, Result<SentinelAnswer, CrewError>)> {
         let asking: Vec<_> = questions
             .into_iter()
             .map(|(name, request)| {
@@ -375,39 +419,59 @@ impl Crew {
         answers
     }
 
-    /// Watches which members are lost, and why: silent for longer than [`Settings::lost_after_s`], or the connection broke.
+    /// Returns a receiver of the lost members, each with the reason: no message for longer than [`CrewSettings::lost_after_s`], or a broken
+    /// connection.
     #[must_use]
     pub fn lost(&self) -> watch::Receiver<BTreeMap<String, String>> {
         self.0.lost.subscribe()
     }
 
-    /// Waits until one of these is lost. Returns the first of them, and why.
+    /// Waits until one of these members is lost. Returns its name and the reason.
     pub async fn wait_lost(&self, names: &[&str]) -> (String, String) {
-        let mut lost = self.lost();
-        let first = |lost: &BTreeMap<String, String>| {
-            names.iter().find_map(|name| {
-                lost.get(*name)
-                    .map(|reason| ((*name).to_owned(), reason.clone()))
-            })
-        };
-        loop {
-            if let Some(found) = first(&lost.borrow_and_update()) {
-                return found;
-            }
-            if lost.changed().await.is_err() {
-                // the sender lives as long as this crew does
-                std::future::pending::<()>().await;
-            }
-        }
+        wait_first(self.lost(), names).await
     }
 
-    /// Tries once to restart the sentinels of lost members. Returns the names of those that came back. They guard nothing: what was guarded
-    /// there has been ended, by the old sentinel when its connection closed, or now.
+    /// Records that a node will be reclaimed.
+    pub fn note_leaving(&self, node: &str, leaving: Leaving) {
+        self.0.leaving.send_modify(|all| {
+            all.insert(node.to_owned(), leaving);
+        });
+    }
+
+    /// Removes the notice about a node that was replaced by another machine, or that was not reclaimed.
+    pub fn forget_leaving(&self, node: &str) {
+        self.0
+            .leaving
+            .send_if_modified(|all| all.remove(node).is_some());
+    }
+
+    /// Drops a member as if it were lost for this reason. Its sentinel then ends the processes that it guards.
+    pub fn lose(&self, name: &str, reason: &str) {
+        let Ok(slot) = self.slot(name) else { return };
+        if slot.member.argv.is_none() {
+            return;
+        }
+        let limit = self.close_limit();
+        if let Presence::Line(old) = slot.set(Presence::Gone) {
+            tokio::spawn(async move { old.close(limit).await });
+        }
+        self.0.lost.send_modify(|lost| {
+            lost.insert(name.to_owned(), reason.to_owned());
+        });
+    }
+
+    /// Waits for a notice about one of these nodes. Returns the node's name and the notice.
+    pub async fn wait_leaving(&self, names: &[&str]) -> (String, Leaving) {
+        wait_first(self.0.leaving.subscribe(), names).await
+    }
+
+    /// Tries once to restart the sentinels of lost members. Returns the names of the members that came back. Their sentinels guard nothing yet:
+    /// previously guarded processes were ended by the old sentinel, or are ended now.
     pub async fn revive(&self) -> Vec<String> {
         self.revive_of(|_| true).await.0
     }
 
-    /// As [`Crew::revive`], of some of them; also why others did not come back.
+    /// Like [`Crew::revive`], for the members that `wanted` selects. Also returns why the others did not come back.
     pub async fn revive_of(&self, wanted: impl Fn(&str) -> bool) -> (Vec<String>, Vec<NotStarted>) {
         let lost: Vec<String> = self.0.lost.borrow().keys().cloned().collect();
         let members = self.0.slots.iter().enumerate();
@@ -424,7 +488,7 @@ impl Crew {
             self.0.lost.send_modify(|lost| {
                 lost.remove(&slot.member.name);
             });
-            // it may have been lost again before it was reported as back
+            // the member may have been lost again before it was reported as back
             if let Presence::Line(line) = &presence
                 && let Some(reason) = line.broken()
             {
@@ -442,7 +506,8 @@ impl Crew {
         )
     }
 
-    /// Ends what the lost sentinels guarded through the new ones, side by side. Returns those where that succeeded; the others stay lost.
+    /// Ends, concurrently and through the new sentinels, the processes that the lost sentinels guarded. Returns the connections for which that
+    /// succeeded; the other members stay lost.
     async fn end_left(&self, presences: Vec<(usize, Presence)>) -> Vec<(usize, Presence)> {
         let mut ending = JoinSet::new();
         for (i, presence) in presences {
@@ -452,7 +517,7 @@ impl Crew {
                 match slot.end_left(line).await {
                     Ok(()) => Some((i, presence)),
                     Err(error) => {
-                        tracing::warn!(node = slot.member.name, %error, "what a lost sentinel guarded could not be ended");
+                        tracing::warn!(node = slot.member.name, %error, "processes that a lost sentinel supervised could not be ended");
                         None
                     }
                 }
@@ -461,7 +526,7 @@ impl Crew {
         ending.join_all().await.into_iter().flatten().collect()
     }
 
-    /// Tries to start a second sentinel on each of these. A node where that fails counts as lost, because nothing else can be started there
+    /// Tries to start a second sentinel on each of these nodes. If that fails the node counts as lost, because no other program can be started there
     /// either. Returns the failures with their reasons.
     pub async fn probe_starts(&self, names: &[&str]) -> Vec<NotStarted> {
         let members =
@@ -481,7 +546,7 @@ impl Crew {
             if let Some(Presence::Line(old)) =
                 self.0.slots.get(i).map(|slot| slot.set(Presence::Gone))
             {
-                // it may be as far away as the node: nobody waits for it
+                // the old connection may be as unreachable as the node: do not wait for it
                 tokio::spawn(async move { old.close(limit).await });
             }
             self.0.lost.send_modify(|lost| {
@@ -501,7 +566,7 @@ impl Crew {
         })
     }
 
-    /// Ends all sentinels, which end what they guard, and waits for them up to a time limit.
+    /// Ends all sentinels, and waits for them up to a time limit. The sentinels end the processes that they guard.
     pub async fn close(&self) {
         let limit = self.close_limit();
         let mut closing = JoinSet::new();
@@ -509,7 +574,7 @@ impl Crew {
             match slot.set(Presence::Gone) {
                 Presence::Here(sentinel) => {
                     closing.spawn(async move {
-                        // a panic there has nobody left who would hear of it
+                        // a panic there can no longer be reported to anyone
                         let _ = tokio::task::spawn_blocking(move || sentinel.end_guarded()).await;
                     });
                 }

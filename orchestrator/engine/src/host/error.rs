@@ -2,13 +2,13 @@
 
 use std::io;
 
-/// Something could not be done on a host. Exit code 4.
+/// An operation on a host failed. Exit code 4.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A program could not be started.
     #[error("{host}: cannot start {}: {source}", argv.join(" "))]
     Start {
-        /// Which host.
+        /// The host.
         host: String,
         /// The program and its arguments.
         argv: Vec<String>,
@@ -18,76 +18,76 @@ pub enum HostError {
     /// A program did not end in time and was ended.
     #[error("{host}: {} did not end within {limit_s} s", argv.join(" "))]
     Timeout {
-        /// Which host.
+        /// The host.
         host: String,
         /// The program and its arguments.
         argv: Vec<String>,
-        /// The limit, seconds.
+        /// Time limit, seconds.
         limit_s: f64,
     },
     /// A file could not be written or read.
     #[error("{host}: cannot {action} {path}: {source}")]
     File {
-        /// Which host.
+        /// The host.
         host: String,
-        /// What was tried.
+        /// The action, as a verb: `read`, `write`.
         action: &'static str,
         /// The file.
         path: String,
         /// The system's error.
         source: io::Error,
     },
-    /// A host does not answer, or not as an sshd does.
+    /// A host does not answer, or does not answer as an SSH server.
     #[error("{host}: cannot be reached: {message}")]
     Unreachable {
-        /// Which host.
+        /// The host.
         host: String,
-        /// The kind of obstacle.
+        /// Kind of the obstacle.
         cause: Obstacle,
-        /// The last lines of ssh.
+        /// Last lines of ssh's output.
         message: String,
     },
     /// The key of a host is unknown.
     #[error("{host}: unknown host key: `{name}` offers {offered}, which is in none of {}", files.join(", "))]
     KeyUnknown {
-        /// Which host.
+        /// The host.
         host: String,
-        /// The name under which known-hosts files would have it.
+        /// Name of the host in known-hosts files.
         name: String,
-        /// Fingerprint of the key that was offered.
+        /// Fingerprint of the key that the host offered.
         offered: String,
         /// Files that were searched.
         files: Vec<String>,
     },
-    /// A host has another key than before.
+    /// The key of a host has changed.
     #[error("{0}")]
     KeyChanged(Box<ChangedKey>),
-    /// The host does not let this user in.
+    /// The host rejects this user.
     #[error("{host}: rejected `{user}`: it accepts {methods}; tried {}", if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") })]
     Denied {
-        /// Which host.
+        /// The host.
         host: String,
-        /// The user there.
+        /// The user name on the host.
         user: String,
-        /// Authentication methods that it accepts.
+        /// Authentication methods that the host accepts.
         methods: String,
         /// Keys that were offered.
         keys: Vec<String>,
     },
-    /// The connection ended while something was done.
+    /// The connection ended during an action.
     #[error("{host}: the connection was lost {during}: {message}")]
     Lost {
-        /// Which host.
+        /// The host.
         host: String,
-        /// What was being done, with unknown result.
+        /// The action, whose result is unknown.
         during: String,
-        /// The last lines of ssh.
+        /// Last lines of ssh's output.
         message: String,
     },
-    /// A program is not there.
+    /// A program is missing on the host.
     #[error("{host}: has no program `{program}`")]
     NoProgram {
-        /// Which host.
+        /// The host.
         host: String,
         /// The program.
         program: String,
@@ -95,37 +95,37 @@ pub enum HostError {
     /// ssh failed for another reason.
     #[error("{host}: ssh failed: {message}")]
     Ssh {
-        /// Which host.
+        /// The host.
         host: String,
-        /// Its last lines.
+        /// Last lines of ssh's output.
         message: String,
     },
-    /// A transferred entry was rejected.
+    /// The host offered a file or directory that was rejected.
     #[error("{host}: refused {path}: {problem}")]
     Refused {
-        /// Which host.
+        /// The host.
         host: String,
         /// The path on the host.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// A host that offers a different key from its known one.
+/// A host whose key differs from its known key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedKey {
-    /// Which host.
+    /// The host.
     pub host: String,
-    /// The name under which known-hosts files have it.
+    /// Name of the host in known-hosts files.
     pub name: String,
-    /// Fingerprint of the key that was offered.
+    /// Fingerprint of the key that the host offered.
     pub offered: String,
-    /// Fingerprint of the key that was expected.
+    /// Fingerprint of the known key.
     pub known: String,
-    /// File with the expected key.
+    /// Known-hosts file with the known key.
     pub file: String,
-    /// Its line, from 1.
+    /// Line number in the file, from 1.
     pub line: usize,
 }
 
@@ -145,7 +145,7 @@ impl std::fmt::Display for ChangedKey {
         )?;
         write!(
             f,
-            "either the machine was reinstalled or replaced, or somebody intercepts the connection"
+            "either the machine was reinstalled or replaced, or the connection is intercepted"
         )
     }
 }
@@ -153,20 +153,20 @@ impl std::fmt::Display for ChangedKey {
 /// The reason why a host cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// No such name.
+    /// The host's name does not resolve.
     Name,
-    /// Nothing listens on the port.
+    /// No process listens on the port.
     Refused,
-    /// No answer in time.
+    /// The host did not answer in time.
     Silence,
-    /// The network has no route to it.
+    /// The network has no route to the host.
     NoRoute,
-    /// It answered and hung up.
+    /// The host answered and then closed the connection.
     HungUp,
 }
 
 impl HostError {
-    /// Whether the same operation may succeed later, because the host or the network is away.
+    /// Returns whether the same operation may succeed later, because the host or the network is temporarily unavailable.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
@@ -182,7 +182,7 @@ impl HostError {
         }
     }
 
-    /// how to fix it, if known.
+    /// Returns a hint how to fix the problem, if known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { host, cause, .. } => Some(match cause {
@@ -204,7 +204,7 @@ impl HostError {
             Self::Denied { host, user, .. } => Some(format!(
                 "put your public key there (ssh-copy-id {user}@{host}), load it into the agent (ssh-add), or give `user` and `identity_file` of the host"
             )),
-            Self::Lost { .. } => Some("everything on the host is safe: repeat the command to continue".into()),
+            Self::Lost { .. } => Some("nothing on the host is lost: repeat the command to continue".into()),
             Self::NoProgram { program, .. } => Some(format!("install `{program}` there, or put it on the PATH that a login without terminal has")),
             Self::Refused { .. } => Some("remove it there, or leave it out".into()),
             Self::Ssh { .. } | Self::Start { .. } | Self::Timeout { .. } | Self::File { .. } => None,
@@ -212,7 +212,7 @@ impl HostError {
     }
 }
 
-/// `[host]:port`, as known-hosts files write it, for a command line.
+/// Returns the host's name as known-hosts files write it (`[host]:port`), quoted for a command line.
 fn by_hand(name: &str) -> String {
     match name.strip_prefix('[').and_then(|n| n.split_once("]:")) {
         Some((host, port)) => format!("-p {port} {host}"),

@@ -11,8 +11,8 @@ use std::{
 };
 use tokio::{io::AsyncReadExt, process::Command};
 
-/// Variables of the caller that are passed on to programs; everything else stays out of logs and images. The caller's language is none of them: it
-/// would change what programs write, figures included.
+/// Variables of the caller that are passed on to programs. All others are kept out of logs and images. The caller's language is not passed on,
+/// because it would change the output of programs, including the format of numbers.
 const PASSED_ON: [&str; 7] = [
     "PATH",
     "HOME",
@@ -47,7 +47,7 @@ impl LocalHost {
             .args(args)
             .env_clear()
             .envs(Self::base_env())
-            // cvc reads what they say
+            // cvc parses the programs' messages
             .env("LC_ALL", "C")
             .envs(env)
             .stdin(Stdio::null())
@@ -72,7 +72,7 @@ impl LocalHost {
         }
     }
 
-    /// The minimal environment that programs start from, without a locale.
+    /// Returns the minimal environment with which programs start, without a locale.
     pub fn base_env() -> BTreeMap<String, String> {
         PASSED_ON
             .iter()
@@ -81,12 +81,12 @@ impl LocalHost {
     }
 }
 
-/// Reads a stream to its end and keeps at most [`MAX_OUTPUT`] bytes of it.
+/// Reads a stream to its end, and returns at most [`MAX_OUTPUT`] bytes of it.
 pub async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
     let mut kept = Vec::new();
     if let Some(mut stream) = stream {
         let mut buffer = vec![0u8; 16 << 10];
-        // a broken pipe ends the output like its end does
+        // a read error ends the output too
         while let Ok(n @ 1..) = stream.read(&mut buffer).await {
             let room = MAX_OUTPUT.saturating_sub(kept.len());
             kept.extend_from_slice(&buffer[..n.min(room)]);

@@ -1,4 +1,4 @@
-//! A machine that runs programs and holds files. Argument vectors, never shell strings.
+//! Machines that run programs and store files. Commands are argument vectors, never shell strings.
 
 mod error;
 mod local;
@@ -13,17 +13,17 @@ use async_trait::async_trait;
 use camino::Utf8Path;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The name of this machine among hosts, in errors and logs.
+/// Name of this machine in errors and logs.
 pub const THIS_MACHINE: &str = "localhost";
 
 /// The result of a program that ran to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Its exit code; `None` when a signal ended it.
+    /// Exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
     /// Standard output, at most [`MAX_OUTPUT`] bytes of it.
     pub stdout: String,
-    /// Standard error, likewise.
+    /// Standard error, at most [`MAX_OUTPUT`] bytes of it.
     pub stderr: String,
 }
 
@@ -33,17 +33,17 @@ pub const MAX_OUTPUT: usize = 1 << 20;
 /// One machine.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Its name in messages.
+    /// Returns the machine's name for messages.
     fn name(&self) -> &str;
-    /// Runs a program to its end, or ends it when the time is up. `env` is added to a minimal environment.
+    /// Runs a program to its end, or ends it when the time limit is reached. `env` is added to a minimal environment.
     async fn run(
         &self,
         argv: &[String],
         env: &BTreeMap<String, String>,
         limit: Duration,
     ) -> Result<Output, HostError>;
-    /// Writes a file there atomically.
+    /// Writes a file on the machine atomically.
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError>;
-    /// Reads a file there.
+    /// Reads a file on the machine.
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError>;
 }

@@ -11,12 +11,12 @@ use std::{
 };
 use tokio::{process::Command, time::error::Elapsed};
 
-/// A command for a program of this machine without credentials for clouds and other secrets, whose messages are in English. Only cvc itself uses
-/// secrets; the programs that it starts (ssh and what its configuration starts, Ansible, agents, pip) run for long, on other machines too, and may
-/// log their environment. What they say is read by cvc, whatever language its user speaks.
+/// Returns a command for a program of this machine, without credentials for clouds and other secrets, and with messages in English. Only cvc itself
+/// needs secrets. The programs that it starts (ssh and its helpers, Ansible, agents, pip) run for a long time, also on other machines, and may log
+/// their environment. Messages must be in English because cvc parses them.
 pub fn tool(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    // a program that asks for UTF-8 besides would take this variable for its language
+    // `LANGUAGE` would override the language if a program also set UTF-8
     command.env("LC_ALL", "C").env_remove("LANGUAGE");
     for name in withheld_variables() {
         command.env_remove(name);
@@ -24,11 +24,11 @@ pub fn tool(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs a program of this machine to its end, for at most this long, and logs it. It is killed when its time is over or nobody waits for it. Its
-/// output is caught; without another standard input it has none.
+/// Runs a program of this machine to its end, with a time limit, and logs it. The program is killed when the limit is reached or the future is
+/// dropped. Its output is captured; unless the command sets standard input, the program has none.
 ///
 /// # Errors
-/// The outer one when its time is over, the inner one when it does not start.
+/// The outer error is the time limit; the inner error is that the program does not start.
 pub async fn output_within(
     command: &mut Command,
     limit: Duration,
@@ -43,7 +43,7 @@ pub async fn output_within(
     ran
 }
 
-/// Logs a command that ran on a host, or did not get that far.
+/// Logs a command that ran on a host or could not be started.
 pub fn log_run(on: &str, argv: &[String], began: Instant, ran: &Result<Output, HostError>) {
     let ended = match ran {
         Ok(output) if output.stderr.trim().is_empty() => Ended::Exit(output.code, &output.stdout),
@@ -53,7 +53,7 @@ pub fn log_run(on: &str, argv: &[String], began: Instant, ran: &Result<Output, H
     command_event(on, argv, began.elapsed(), ended);
 }
 
-/// Logs a program of this machine that ran to its end, or did not get that far.
+/// Logs a program of this machine that ran to its end or could not be started.
 pub fn log_tool<E: Display>(
     command: &Command,
     began: Instant,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::host::{Host, LocalHost};
 
-    /// This test runs itself once more, with secrets.
+    /// Runs itself once more, in an environment with secrets.
     #[tokio::test]
     async fn programs_get_no_secrets() {
         if std::env::var_os("CVC_TEST_TOKEN").is_none() {
@@ -100,10 +100,10 @@ mod tests {
                 ])
                 .output()
                 .expect("starts");
-            let told = String::from_utf8_lossy(&again.stdout);
+            let stdout = String::from_utf8_lossy(&again.stdout);
             assert!(
-                again.status.success() && told.contains("1 passed"),
-                "{told}"
+                again.status.success() && stdout.contains("1 passed"),
+                "{stdout}"
             );
             return;
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn programs_speak_english_whatever_the_user_speaks() {
+    async fn programs_speak_english_in_every_locale() {
         let mut command = tool("sh");
         command.args(["-c", "echo \"$LC_ALL\" \"${LANGUAGE-none}\""]);
         let output = output_within(&mut command, Duration::from_secs(20))

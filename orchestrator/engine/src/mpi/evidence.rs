@@ -1,15 +1,19 @@
-//! Checks whether I/O settings took effect: what the library itself reported while the program ran, and how many ranks really wrote.
+//! Checks whether I/O settings took effect: by the reports of the library while the program ran, and by the number of ranks that actually wrote.
 
 use super::{
-    io_evidence::{IoEvidence, Output},
+    io_evidence::{IoEvidence, LaunchOutput},
     launch::LaunchRequest,
     launcher::MpiInstall,
 };
 
-/// Compares what was asked for with what the output shows.
-pub fn check_io(install: &MpiInstall, request: &LaunchRequest, output: &Output<'_>) -> IoEvidence {
+/// Compares the requested settings with the settings that a run's output shows.
+pub fn check_io(
+    install: &MpiInstall,
+    request: &LaunchRequest,
+    output: &LaunchOutput<'_>,
+) -> IoEvidence {
     let mut seen = IoEvidence::default();
-    if !request.collective_io {
+    if !request.sets_io() {
         return seen;
     }
     install.family.check_io(install, request, output, &mut seen);
@@ -28,6 +32,7 @@ mod tests {
     use super::*;
     use crate::{mpi::launcher, transport::Transport};
     use cvc_core::campaign::{MpiFamily, MpiIo};
+    use cvc_core::io_settings::IoValue;
     use cvc_core::units::ByteSize;
 
     fn install(io: MpiIo) -> MpiInstall {
@@ -54,8 +59,10 @@ mod tests {
             mapping: "1Nx4P".parse().expect("mapping"),
             hosts: vec!["localhost".into()],
             cores_per_node: 2,
+            hardware_threads: false,
             aggregators: Some(2),
             cb_buffer: Some(ByteSize(1 << 20)),
+            io: vec![],
             collective_io: true,
             run_dir: "/r".into(),
             tmp_dir: "/t".into(),
@@ -71,7 +78,7 @@ mod tests {
         check_io(
             &install(io),
             &request(),
-            &Output {
+            &LaunchOutput {
                 stdout,
                 stderr,
                 writers,
@@ -79,7 +86,7 @@ mod tests {
         )
     }
 
-    /// As ROMIO 4.0.2 prints it.
+    /// Output of ROMIO 4.0.2.
     const HINTS: &str = "key = cb_buffer_size            value = 1048576   \nkey = romio_cb_read             value = enable    \n\
         key = romio_cb_write            value = enable    \nkey = cb_nodes                  value = 2         \n\
         key = cb_config_list            value = *:2       \nkey = romio_aggregator_list     value = 0 1       \n";
@@ -107,12 +114,82 @@ mod tests {
         assert_eq!(
             seen.unseen.len(),
             5,
-            "every hint that was asked for and not printed: {seen:?}"
+            "every hint that was requested and not printed: {seen:?}"
         );
     }
 
     #[test]
-    fn ompio_is_judged_by_what_it_selected_and_by_who_wrote() {
+    fn settings_of_one_layer_are_verified_as_the_others() {
+        let set = |layer, key, value: &str| IoValue {
+            layer,
+            key,
+            value: value.into(),
+        };
+        let check = |io: MpiIo, values: Vec<IoValue>, stdout: &str, stderr: &str| {
+            let request = LaunchRequest {
+                aggregators: None,
+                cb_buffer: None,
+                // the program writes independently: data sieving applies to it
+                collective_io: false,
+                io: values,
+                ..request()
+            };
+            let writers = None;
+            let output = LaunchOutput {
+                stdout,
+                stderr,
+                writers,
+            };
+            check_io(&install(io), &request, &output)
+        };
+        let sieving = || vec![set(MpiIo::Romio, "romio_ds_write", "disable")];
+        let hint = "key = romio_ds_write            value = disable   \n";
+        let seen = check(MpiIo::Romio, sieving(), hint, "");
+        assert!(
+            seen.ignored.is_empty() && seen.unseen.is_empty(),
+            "{seen:?}"
+        );
+        assert!(
+            seen.selected
+                .contains(&"romio_ds_write = disable".to_owned()),
+            "{seen:?}"
+        );
+        let seen = check(
+            MpiIo::Romio,
+            sieving(),
+            &hint.replace("disable", "automatic"),
+            "",
+        );
+        assert!(
+            seen.ignored[0].contains("romio_ds_write = disable requested"),
+            "{seen:?}"
+        );
+        assert_eq!(check(MpiIo::Romio, sieving(), "", "").unseen.len(), 1);
+
+        let message = "[vm:1] io:base:file_select: Selected io module ompio\n[vm:1] select: component vulcan is not selected\n[vm:1] select: component dynamic selected\n";
+        let fcoll = |of: &str| vec![set(MpiIo::Ompio, "fcoll", of)];
+        let seen = check(MpiIo::Ompio, fcoll("dynamic"), "", message);
+        assert_eq!(seen.selected, ["io ompio", "fcoll dynamic"]);
+        assert!(
+            seen.ignored.is_empty() && seen.unseen.is_empty(),
+            "{seen:?}"
+        );
+        let seen = check(MpiIo::Ompio, fcoll("two_phase"), "", message);
+        assert!(
+            seen.ignored[0].contains("fcoll two_phase requested"),
+            "{seen:?}"
+        );
+        let grouping = vec![set(MpiIo::Ompio, "io_ompio_grouping_option", "2")];
+        let seen = check(MpiIo::Ompio, grouping, "", message);
+        assert!(
+            seen.ignored[0].contains("no parameter io_ompio_grouping_option"),
+            "{seen:?}"
+        );
+        assert_eq!(seen.unobservable.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn ompio_is_judged_by_its_selection_and_its_writers() {
         let message = "[vm:1] io:base:file_select: Selected io module ompio\n[vm:1] select: component vulcan selected\n";
         let seen = check(MpiIo::Ompio, "", message, Some(2));
         assert_eq!(

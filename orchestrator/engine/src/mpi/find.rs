@@ -1,4 +1,4 @@
-//! Finds an MPI library on this machine and asks it for its properties.
+//! Finds an MPI library on this machine, and queries its properties.
 
 use super::{
     launcher::{Ask, Features, Launcher, MpiInstall},
@@ -13,18 +13,18 @@ use std::{collections::BTreeMap, fmt::Display, time::Duration};
 /// Time limit for loading a module.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Finds a library of a site on this machine and asks it for its version, device and I/O layer.
+/// Finds a library of a site on this machine and queries its version, device and I/O layer.
 ///
 /// # Errors
-/// When it is not installed, is of another family, or lacks what the campaign asks for.
+/// The library is not installed, is of another family, or lacks a requested feature.
 pub async fn find(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missing> {
     find_with(super::registry::launcher(library.family), name, library).await
 }
 
-/// Finds a library as [`find`] does, by this launcher instead of that of its family.
+/// Finds a library like [`find`], but as a library of this family instead of the family in `library`.
 ///
 /// # Errors
-/// As [`find`].
+/// See [`find`].
 pub async fn find_with(
     family: &'static dyn Launcher,
     name: &str,
@@ -67,7 +67,8 @@ pub async fn find_with(
     })
 }
 
-/// Whether the campaign file says what is started when the library is asked: a program, or variables that change what one does.
+/// Returns whether the campaign file determines which command queries the library, because it names a program, or variables that change a program's
+/// behaviour.
 pub fn is_named(library: &MpiLibrary) -> bool {
     let is_usual = |program: &str| {
         super::registry::launcher(library.family)
@@ -80,16 +81,20 @@ pub fn is_named(library: &MpiLibrary) -> bool {
         MpiSource::Mpiexec(program) => !is_usual(program),
         MpiSource::Prefix(_) | MpiSource::Module(_) => true,
     };
-    names_program || !library.env.is_empty()
+    names_program || !library.env.is_empty() || !library.environment.is_empty()
 }
 
-/// Finds a library like [`find`], without starting anything: its properties are unknown. An environment module is believed to be there.
+/// Finds a library like [`find`], but without starting anything, so that its properties stay unknown. Environment modules, and the programs in them,
+/// are assumed to exist.
 ///
 /// # Errors
-/// When its launcher is not there.
+/// The library's launcher is missing.
 pub fn find_files(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missing> {
     let family = super::registry::launcher(library.family);
     let mpiexec = match &library.source {
+        MpiSource::Path | MpiSource::Mpiexec(_) if !library.environment.is_empty() => {
+            "mpiexec".into()
+        }
         MpiSource::Module(_) => "mpiexec".into(),
         MpiSource::Path => {
             let programs: Vec<&str> = family
@@ -102,7 +107,8 @@ pub fn find_files(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missin
                 .ok_or_else(|| not_on_path(family, name))?
         }
         source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => {
-            locate_named(family, name, source)?
+            let path = std::env::var("PATH").unwrap_or_default();
+            locate_named(family, name, source, &path)?
         }
     };
     let features = Features::romio(None);
@@ -143,11 +149,12 @@ fn not_on_path(family: &dyn Launcher, name: &str) -> Missing {
     )
 }
 
-/// The launcher at a prefix or of a name.
+/// Finds the launcher at a prefix, or by its name.
 fn locate_named(
     family: &dyn Launcher,
     name: &str,
     source: &MpiSource,
+    path: &str,
 ) -> Result<Utf8PathBuf, Missing> {
     match source {
         MpiSource::Prefix(prefix) => {
@@ -166,11 +173,10 @@ fn locate_named(
         }
         MpiSource::Mpiexec(program) => {
             let given = expand(program);
-            let path = std::env::var("PATH").unwrap_or_default();
             let found = if given.as_str().contains('/') {
                 Some(given).filter(|p| is_executable(p))
             } else {
-                on_path(&[program], &path)
+                on_path(&[program], path)
             };
             found.ok_or_else(|| {
                 absent(
@@ -190,7 +196,11 @@ async fn locate(
     library: &MpiLibrary,
     env: &mut BTreeMap<String, String>,
 ) -> Result<Utf8PathBuf, Missing> {
-    let path = std::env::var("PATH").unwrap_or_default();
+    // the library's own PATH takes precedence
+    let path = match env.get("PATH") {
+        Some(path) => path.clone(),
+        None => std::env::var("PATH").unwrap_or_default(),
+    };
     match &library.source {
         MpiSource::Path => match on_path(family.programs(), &path) {
             Some(found) => Ok(found),
@@ -199,13 +209,13 @@ async fn locate(
                 .ok_or_else(|| not_on_path(family, name)),
         },
         source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => {
-            locate_named(family, name, source)
+            locate_named(family, name, source, &path)
         }
         MpiSource::Module(module) => load_module(name, module, env).await,
     }
 }
 
-/// A plain `mpiexec` may belong to any family: each on PATH is asked.
+/// Finds the library's launcher among all `mpiexec` on PATH, by querying each: a plain `mpiexec` may belong to any family.
 async fn plain_mpiexec(
     family: &dyn Launcher,
     name: &str,
@@ -231,7 +241,7 @@ async fn plain_mpiexec(
     None
 }
 
-/// Loads an environment module, takes over what it sets for MPI, and returns the launcher that it brings.
+/// Loads an environment module, adds its settings for MPI to `env`, and returns its launcher.
 async fn load_module(
     name: &str,
     module: &str,
@@ -241,7 +251,7 @@ async fn load_module(
         "see `module avail {}`",
         module.split('/').next().unwrap_or(module)
     );
-    // `module` is a shell function, so this one goes through a shell; the module's name is an argument, not text of the script
+    // `module` is a shell function, so a shell is needed; the module's name is passed as an argument, not inserted into the script
     let script = "module load \"$1\" >/dev/null 2>&1 || exit 9; command -v mpiexec || command -v mpirun || exit 8; env -0";
     let argv: Vec<String> = ["bash", "-lc", script, "module", module]
         .map(String::from)

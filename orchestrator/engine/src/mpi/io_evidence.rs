@@ -1,25 +1,25 @@
-//! What the output of a run shows of its I/O settings.
+//! I/O settings that the output of a run shows.
 
-/// What was seen of the I/O settings.
+/// Observations of the I/O settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IoEvidence {
-    /// Aggregators that the library used, by its own word or by the writers that the program counted.
+    /// Number of aggregators used, as reported by the library or counted by the program as writers.
     pub aggregators: Option<u64>,
-    /// Collective buffer that it used, bytes, by its own word.
+    /// Size of the collective buffer used, bytes, as reported by the library.
     pub cb_buffer: Option<u64>,
-    /// What the library selected, for the facts of the run.
+    /// Components that the library selected, for the facts of the run.
     pub selected: Vec<String>,
-    /// Settings that the library contradicted: the run fails.
+    /// Settings that the library contradicts: the run fails.
     pub ignored: Vec<String>,
-    /// Settings that the library did not report: the run fails if it ran to its end.
+    /// Settings that the library did not report. If there are any, a run that reached its end counts as failed.
     pub unseen: Vec<String>,
-    /// Settings that the library accepts and never reports, so that they cannot be verified.
+    /// Settings that the library accepts but never reports, so that they cannot be verified.
     pub unobservable: Vec<String>,
 }
 
-/// The parts of a run's output about I/O.
+/// The parts of a run's output that show I/O settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Output<'a> {
+pub struct LaunchOutput<'a> {
     /// Standard output.
     pub stdout: &'a str,
     /// Standard error.

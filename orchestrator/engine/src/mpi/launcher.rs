@@ -1,7 +1,7 @@
-//! The contract of a family of MPI libraries, and a library of one that was found: neither can do without the other.
+//! The contract of a family of MPI libraries ([`Launcher`]), and an installed library of a family ([`MpiInstall`]).
 
 use super::{
-    io_evidence::{IoEvidence, Output},
+    io_evidence::{IoEvidence, LaunchOutput},
     launch::{Launch, LaunchRequest},
     missing::Missing,
 };
@@ -13,19 +13,19 @@ use cvc_core::paths::is_executable;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-/// Time limit of one question to an installed program.
+/// Time limit of one query to an installed program.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A family of MPI libraries: how its members are found, started, given I/O settings and judged by their output.
+/// A family of MPI libraries: how cvc finds, starts and configures its libraries, and how it reads their output.
 #[async_trait]
 pub trait Launcher: Send + Sync {
-    /// Name in campaign files, quirks and Ansible variables; distributions use it as the suffix of the family's programs.
+    /// Name in campaign files, hazard lists (`quirks.toml`) and Ansible variables. Distributions use it as the suffix of the family's programs.
     fn name(&self) -> &'static str;
 
-    /// Name for people.
+    /// Display name.
     fn title(&self) -> &'static str;
 
-    /// What a launcher that is another family's is told not to be.
+    /// Description of the family's launcher, for the error that a launcher is not of the requested family.
     fn launcher_title(&self) -> &'static str {
         self.title()
     }
@@ -33,24 +33,25 @@ pub trait Launcher: Send + Sync {
     /// Names of launchers that only this family has.
     fn programs(&self) -> &'static [&'static str];
 
-    /// Words of which the answer to `--version` has at least one, in this family only. They are searched by `grep -E`, too.
+    /// Texts that identify this family: its answer to `--version` contains at least one of them, and the answers of other families contain none. They
+    /// are also passed to `grep -E`.
     fn marks(&self) -> &'static [&'static str];
 
-    /// Debian's packages: the launcher's, and the compiler wrappers'.
+    /// Names of Debian's packages: the launcher's package, and the compiler wrappers' package.
     fn packages(&self) -> (&'static str, &'static str);
 
-    /// Reads the version from the answer to `--version`.
+    /// Parses the version from the answer to `--version`.
     fn version(&self, answer: &str) -> Option<String>;
 
-    /// Reads the network device from the answer to `--version`, where the family has such a thing and says it there.
+    /// Parses the network device from the answer to `--version`, if the family has one and prints it.
     fn device(&self, _answer: &str) -> Option<String> {
         None
     }
 
-    /// Asks a library for what only this family has.
+    /// Queries features of a library that exist only in this family.
     ///
     /// # Errors
-    /// When it lacks what the campaign asks for.
+    /// The library lacks a requested feature.
     async fn ask_features(
         &self,
         ask: &Ask<'_>,
@@ -58,88 +59,86 @@ pub trait Launcher: Send + Sync {
         library: &MpiLibrary,
     ) -> Result<Features, Missing>;
 
-    /// Builds the launch by the family's own launcher.
+    /// Builds the command by which the family's own launcher starts ranks.
     fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch;
 
-    /// The `--mpi` plugin by which srun starts its ranks.
+    /// The `--mpi` plugin with which srun starts this family's ranks.
     fn srun_plugin(&self) -> &'static str;
 
-    /// Adds the library's own settings to a launch by srun.
+    /// Adds the library's own settings to the command by which srun starts ranks.
     fn configure_srun(&self, install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch);
 
-    /// Arguments by which the launcher sets a variable for the ranks alone.
+    /// Returns launcher arguments that set a variable for the ranks alone.
     fn rank_env(&self, name: &str, value: &str) -> Vec<String>;
 
-    /// Collects what the output of a run says of its I/O settings.
+    /// Collects the I/O settings that a run's output shows.
     fn check_io(
         &self,
         install: &MpiInstall,
         request: &LaunchRequest,
-        output: &Output<'_>,
+        output: &LaunchOutput<'_>,
         seen: &mut IoEvidence,
     );
 
-    /// Whether processes that write parts of one file through its own I/O layer may lose what others write beside them, as OMPIO does where it
-    /// reads, changes and writes back.
+    /// Whether the family's own I/O layer may lose data when several processes write adjacent parts of one file: OMPIO reads a block, changes it and
+    /// writes it back.
     fn sieves_writes(&self) -> bool {
         false
     }
 
-    /// Environment for a test launch on a node where the user is not known.
+    /// Environment variables for a test launch by a user whose name on the node is unknown and who may be root there.
     fn anonymous_env(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// What the doctor advises when a test program finishes but its job hangs or fails.
+    /// Hint of `cvc doctor` if a test program does its work, but its job then hangs or fails.
     fn hang_hint(&self) -> &'static str;
 
-    /// Whether a test launch that stays silent proves too little to call the nodes bad.
+    /// Whether a test launch that prints nothing until its time limit may have a cause other than faulty nodes.
     fn silence_is_inconclusive(&self) -> bool {
         false
     }
 }
 
-/// An MPI library that was found, with what it says about itself.
+/// An installed MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MpiInstall {
-    /// Its name in the campaign.
+    /// Name of the library in the campaign.
     pub name: String,
-    /// Its family.
+    /// Family of the library.
     pub family: &'static dyn Launcher,
-    /// The launcher.
+    /// Path of the launcher.
     pub mpiexec: Utf8PathBuf,
     /// Version.
     pub version: String,
-    /// MPICH's device (`ch3:nemesis`, `ch4:ucx`), if it says so.
+    /// MPICH's device (`ch3:nemesis`, `ch4:ucx`), if the library reports it.
     pub device: Option<String>,
     /// The I/O layer that runs use.
     pub io: MpiIo,
-    /// Name of Open MPI's ROMIO component (`romio321`), if it has one.
+    /// Name of Open MPI's ROMIO component (`romio321`), if the library has one.
     pub romio_component: Option<String>,
     /// Names of OMPIO's parameters, without `io_ompio_`.
     pub ompio_parameters: Vec<String>,
-    /// Extra environment: the campaign's, and a module's.
+    /// Additional environment variables: the campaign's, and a module's.
     pub env: BTreeMap<String, String>,
-    /// Extra arguments of the launcher.
+    /// Additional arguments of the launcher.
     pub args: Vec<String>,
 }
 
 impl MpiInstall {
-    /// Describes the library in one line, for people and for the facts of a run.
+    /// Describes the library in one line, for messages and for the facts of a run.
     pub fn describe(&self) -> String {
         let device = self
             .device
             .as_ref()
             .map(|d| format!(" ({d})"))
             .unwrap_or_default();
-        let io = match self.io {
-            MpiIo::Ompio => "OMPIO",
-            MpiIo::Romio => "ROMIO",
-        };
+        let io = self.io.title();
         format!("{} {}{device}, {io}", self.family.title(), self.version)
     }
 
-    /// Returns a program of the library: in the launcher's directory, with the launcher's suffix (`mpicc.mpich` beside `mpiexec.mpich`).
+    /// Returns the path of another program of the library: from the launcher's directory, with the launcher's suffix (`mpicc.mpich` next to
+    /// `mpiexec.mpich`).
     pub fn companion(&self, program: &str) -> Option<Utf8PathBuf> {
         let suffix = self.family.name();
         let name = if self.mpiexec.extension() == Some(suffix) {
@@ -151,7 +150,7 @@ impl MpiInstall {
     }
 }
 
-/// What a library says of itself beside its version.
+/// Properties that a library reports, apart from its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     /// MPICH's device.
@@ -165,7 +164,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// A library whose only I/O layer is ROMIO.
+    /// Creates the properties of a library whose only I/O layer is ROMIO.
     pub fn romio(device: Option<String>) -> Self {
         Self {
             device,
@@ -176,32 +175,32 @@ impl Features {
     }
 }
 
-/// Asks the programs of a library on this machine.
+/// Queries the programs of a library on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// The library's name in the campaign.
     pub name: &'a str,
-    /// Its launcher.
+    /// Path of its launcher.
     pub mpiexec: &'a Utf8Path,
-    /// Extra environment.
+    /// Additional environment variables.
     pub env: &'a BTreeMap<String, String>,
 }
 
 impl Ask<'_> {
-    /// Runs a program and returns both of its streams; `None` if it cannot be run.
+    /// Runs a program, and returns standard output and standard error; `None` if it cannot be run.
     pub async fn run(&self, argv: &[&str]) -> Option<String> {
         self.try_run(argv).await.ok()
     }
 
-    /// Returns a program in the launcher's directory.
-    pub fn beside(&self, program: &str) -> Option<Utf8PathBuf> {
+    /// Returns the path of a program in the launcher's directory.
+    pub fn next_to_launcher(&self, program: &str) -> Option<Utf8PathBuf> {
         self.mpiexec
             .parent()
             .map(|d| d.join(program))
             .filter(|p| is_executable(p))
     }
 
-    /// Says that the library cannot be used as the campaign wants it.
+    /// Returns the error that the library cannot be used as the campaign requires.
     pub fn unusable(&self, problem: impl fmt::Display) -> Missing {
         Missing {
             what: format!("`{}`: {problem}", self.name),
@@ -219,12 +218,12 @@ impl Ask<'_> {
 }
 
 impl dyn Launcher + '_ {
-    /// Whether the answer to `--version` is one of this family.
+    /// Returns whether the answer to `--version` is from this family.
     pub fn recognizes(&self, answer: &str) -> bool {
         self.marks().iter().any(|mark| answer.contains(mark))
     }
 
-    /// The version in the answer to `--version`; `unknown` where there is none.
+    /// Returns the version in the answer to `--version`; `unknown` if it has none.
     pub fn version_or_unknown(&self, answer: &str) -> String {
         self.version(answer).unwrap_or_else(|| "unknown".into())
     }
@@ -248,7 +247,7 @@ impl Serialize for dyn Launcher {
     }
 }
 
-/// The rest of the first line that begins with this name.
+/// Returns the rest of the first line that begins with this name.
 pub(super) fn field(answer: &str, name: &str) -> Option<String> {
     answer
         .lines()

@@ -1,4 +1,4 @@
-//! The MPI library that a program was linked with, read from the program itself: nothing is started.
+//! Reads which MPI library a program is linked with, from the program's file, without starting it.
 //!
 //! Format: System V ABI, "Object Files" (ELF) and "Dynamic Linking" (`DT_NEEDED`).
 
@@ -9,10 +9,10 @@ use std::{
     io::{self, Read, Seek, SeekFrom},
 };
 
-/// Longest table of program headers, dynamic section and name that are read, bytes: real ones are much shorter.
+/// Maximum size of a program header table, dynamic section or name, bytes; actual ones are much smaller.
 const MAX_TABLE: u64 = 1 << 20;
 const MAX_NAME: u64 = 4096;
-/// Most names of libraries.
+/// Maximum number of library names.
 const MAX_NEEDED: usize = 1024;
 
 const PT_LOAD: u64 = 1;
@@ -20,28 +20,28 @@ const PT_DYNAMIC: u64 = 2;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 
-/// What a program is linked with.
+/// The MPI library that a program is linked with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedMpi {
     /// The family of the library.
     pub family: MpiFamily,
-    /// The name of the library that shows it, as `libmpi.so.40`.
+    /// Name of the library that shows the family, for example `libmpi.so.40`.
     pub library: String,
 }
 
-/// Reads which MPI library a program asks for; `None` if it is no program in ELF, cannot be read, or asks for none by itself.
+/// Returns the MPI library that a program requires. `None` if the file is not an ELF program, cannot be read, or requires no MPI library directly.
 pub fn linked_mpi(program: &Utf8Path) -> Option<LinkedMpi> {
     let mut file = File::open(program).ok()?;
     judge(&needed(&mut file).ok()?)
 }
 
-/// The family of libraries by their names.
+/// Returns the MPI family by the names of the required libraries.
 fn judge(names: &[String]) -> Option<LinkedMpi> {
     let of = |family, is: fn(&str) -> bool| {
         let library = names.iter().find(|name| is(name))?.clone();
         Some(LinkedMpi { family, library })
     };
-    // Open MPI 1.10 called its library libmpi.so.12, as MPICH's common ABI does: its other libraries tell them apart
+    // Open MPI 1.10 has a libmpi.so.12, and so does MPICH's common ABI: distinguish them by their other libraries
     of(MpiFamily::OpenMpi, |name| {
         let parts = [
             "libopen-rte",
@@ -60,7 +60,7 @@ fn judge(names: &[String]) -> Option<LinkedMpi> {
     })
 }
 
-/// Numbers of an ELF file: of 32 or 64 bits, in either order of bytes.
+/// Number format of an ELF file: 32 or 64 bits, and byte order.
 #[derive(Clone, Copy)]
 struct Layout {
     is_64: bool,
@@ -68,7 +68,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// The unsigned number of so many bytes at an offset.
+    /// Reads an unsigned number of `length` bytes at an offset.
     fn number(self, bytes: &[u8], at: usize, length: usize) -> Option<u64> {
         let part = bytes.get(at..at.checked_add(length)?)?;
         let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
@@ -79,7 +79,7 @@ impl Layout {
         })
     }
 
-    /// The length of an address.
+    /// Returns the length of an address, bytes.
     fn word(self) -> usize {
         if self.is_64 { 8 } else { 4 }
     }
@@ -96,10 +96,10 @@ fn read_at(file: &mut (impl Read + Seek), at: u64, length: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// The names of the libraries that a program asks for.
+/// Returns the names of the libraries that a program requires.
 ///
 /// # Errors
-/// When it cannot be read, or is not a dynamic program in ELF.
+/// The file cannot be read, or is not a dynamically linked ELF program.
 pub fn needed(file: &mut (impl Read + Seek)) -> io::Result<Vec<String>> {
     let head = read_at(file, 0, 64)?;
     let layout = match head.get(..6) {
@@ -160,7 +160,7 @@ pub fn needed(file: &mut (impl Read + Seek)) -> io::Result<Vec<String>> {
         .collect();
     let strings = entries.iter().find(|(tag, _)| *tag == DT_STRTAB);
     let (_, strings) = strings.ok_or_else(not_elf)?;
-    // the table is named by its address in memory
+    // the dynamic section contains the table's address in memory, not its offset in the file
     let strings = loaded
         .iter()
         .find(|(address, length, _)| (*address..address.saturating_add(*length)).contains(strings))
@@ -184,7 +184,7 @@ mod tests {
     use std::io::Cursor;
 
     #[test]
-    fn families_are_told_by_the_names_of_libraries() {
+    fn families_are_detected_by_the_names_of_libraries() {
         let family = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
             judge(&names).map(|linked| linked.family)
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_damaged_is_refused_or_read_and_never_harms() {
+    fn truncated_or_damaged_files_are_refused_or_read_and_never_harm() {
         let own = std::fs::read(std::env::current_exe().expect("a path")).expect("reads");
         for length in [0, 5, 6, 63, 64, 100, 1000, 4096] {
             assert!(

@@ -1,11 +1,11 @@
 //! Missing software.
 
-/// Software that is not installed, and how to get it.
+/// Software that is missing, and how to install it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {hint}")]
 pub struct Missing {
-    /// What is missing, and where it was looked for.
+    /// The missing software, and where it was searched.
     pub what: String,
-    /// How to get it.
+    /// How to install it.
     pub hint: String,
 }

@@ -1,6 +1,6 @@
-//! MPI libraries: where they are, how they are started, which I/O settings they take and whether they took them.
+//! MPI libraries: where they are, how they start ranks, their I/O settings, and whether these settings took effect.
 //!
-//! Everything that differs between families is behind [`Launcher`]. To add one: a file here that implements it, its host-file template in
+//! All differences between families are behind [`Launcher`]. To add a family: a file here that implements it, its host-file template in
 //! `templates/launch/`, and its line in `cvc_core::registry`.
 
 mod evidence;
@@ -23,8 +23,8 @@ mod tests;
 pub use evidence::check_io;
 pub use files::file_values;
 pub use find::{find, find_files, find_with, is_named};
-pub use io_evidence::{IoEvidence, Output};
-pub use launch::{Launch, LaunchRequest, SSH_WRAPPER};
+pub use io_evidence::{IoEvidence, LaunchOutput};
+pub use launch::{Launch, LaunchRequest, SSH_WRAPPER, THREAD_VARIABLES};
 pub use launcher::{Ask, Features, Launcher, MpiInstall};
 pub use linked::{LinkedMpi, linked_mpi, needed};
 pub use missing::Missing;

@@ -1,7 +1,7 @@
 //! MPICH and its descendants: Hydra, and ROMIO's hint file.
 
 use super::{
-    io_evidence::{IoEvidence, Output},
+    io_evidence::{IoEvidence, LaunchOutput},
     launch::{Launch, LaunchRequest},
     launcher::{Ask, Features, Launcher, MpiInstall, field},
     missing::Missing,
@@ -65,7 +65,7 @@ impl Launcher for Mpich {
     ) -> Result<Features, Missing> {
         let mut device = self.device(answer);
         if device.is_none()
-            && let Some(tool) = ask.beside("mpichversion")
+            && let Some(tool) = ask.next_to_launcher("mpichversion")
             && let Some(answer) = ask.run(&[tool.as_str()]).await
         {
             device = field(&answer, "MPICH Device:");
@@ -77,14 +77,14 @@ impl Launcher for Mpich {
         let mut argv = vec![install.mpiexec.to_string()];
         let mut launch = Launch {
             files: vec![("hosts", HOSTS)],
-            // mpiexec, and a proxy on each node
+            // mpiexec, and one proxy on each node
             launcher_processes: 1 + request.mapping.nodes(),
             ..Launch::default()
         };
         match request.transport {
             Transport::Local => {}
             Transport::Ssh => {
-                // named, because inside somebody's batch job Hydra would choose another
+                // set explicitly, because inside another batch job Hydra would choose another launcher
                 let wrapper = request.ssh_wrapper().into_string();
                 argv.extend([
                     "-launcher".into(),
@@ -105,6 +105,12 @@ impl Launcher for Mpich {
         }
         if let Some(interface) = request.network_interface() {
             argv.extend(["-iface".into(), interface.to_owned()]);
+        }
+        if let Some(threads) = request.bound_threads() {
+            argv.extend([
+                "-bind-to".into(),
+                format!("{}:{threads}", request.bound_to()),
+            ]);
         }
         argv.extend([
             "-f".into(),
@@ -133,18 +139,18 @@ impl Launcher for Mpich {
         &self,
         _: &MpiInstall,
         request: &LaunchRequest,
-        output: &Output<'_>,
+        output: &LaunchOutput<'_>,
         seen: &mut IoEvidence,
     ) {
         romio::check(request, output.stdout, seen);
     }
 
     fn hang_hint(&self) -> &'static str {
-        "builds for UCX (ch4:ucx, as Debian's) hang there over TCP: take one for ch4:ofi or ch3, and give its `prefix`"
+        "builds for UCX (ch4:ucx, as Debian's) hang there over TCP: use a build for ch4:ofi or ch3, and give its `prefix`"
     }
 }
 
-/// What the library itself is told, whoever starts it.
+/// Adds the library's own settings to a launch by any launcher.
 fn configure(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) {
     if let Some(interface) = request.network_interface() {
         let device = install.device.as_deref().unwrap_or_default();
@@ -156,7 +162,7 @@ fn configure(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch)
             launch.env("UCX_NET_DEVICES", interface);
         }
     }
-    if request.collective_io {
+    if request.sets_io() {
         romio::configure(request, launch);
     }
 }

@@ -1,7 +1,7 @@
 //! Open MPI 4 and 5: mpirun, and OMPIO's or ROMIO's settings.
 
 use super::{
-    io_evidence::{IoEvidence, Output},
+    io_evidence::{IoEvidence, LaunchOutput},
     launch::{Launch, LaunchRequest},
     launcher::{Ask, Features, Launcher, MpiInstall},
     missing::Missing,
@@ -11,18 +11,25 @@ use crate::{render::Template, transport::Transport};
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use cvc_core::campaign::{MpiIo, MpiLibrary};
+use cvc_core::io_settings::FCOLL;
 use std::collections::BTreeSet;
 
-/// Host file of Open MPI on one node.
+/// Template of Open MPI's host file for one node.
 const HOSTS: Template = Template::new(
     "launch/hosts.openmpi.hbs",
     include_str!("../../../../templates/launch/hosts.openmpi.hbs"),
 );
 
-/// An MCA parameter, as `--mca` and `OMPI_MCA_…` know it.
+/// Template of Open MPI's rank file for several nodes, used if threads are bound.
+const RANKS: Template = Template::new(
+    "launch/ranks.openmpi.hbs",
+    include_str!("../../../../templates/launch/ranks.openmpi.hbs"),
+);
+
+/// An MCA parameter with its value. The name is as in `--mca` and `OMPI_MCA_…`.
 type Parameter = (&'static str, String);
 
-/// How the runtime (ORTE in 4, PRRTE in 5) calls what both have.
+/// Names of common parameters of the runtime system: ORTE in version 4, PRRTE in 5.
 struct Runtime {
     /// Option that sets a parameter of the runtime.
     option: &'static str,
@@ -48,7 +55,7 @@ const PRRTE: Runtime = Runtime {
     interface: "prte_if_include",
 };
 
-/// Whether this is Open MPI 5 or newer, with PRRTE.
+/// Returns whether this is Open MPI 5 or later, which uses PRRTE.
 fn has_prrte(install: &MpiInstall) -> bool {
     install
         .version
@@ -58,14 +65,14 @@ fn has_prrte(install: &MpiInstall) -> bool {
         .is_some_and(|major| major >= 5)
 }
 
-/// Variables without which mpirun refuses to work for root; the first are of ORTE, the rest of PRRTE.
+/// Variables without which mpirun refuses to run for root. The first ones are for ORTE, the others for PRRTE.
 const ALLOW_ROOT: [(&str, &str); 4] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
     ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 ];
-/// Number of those that ORTE reads.
+/// Number of variables in [`ALLOW_ROOT`] that ORTE reads.
 const ALLOW_ROOT_ORTE: usize = 2;
 
 /// Open MPI, with mpirun.
@@ -107,8 +114,8 @@ impl Launcher for OpenMpi {
         library: &MpiLibrary,
     ) -> Result<Features, Missing> {
         let info = ask
-            .beside("ompi_info")
-            .or_else(|| ask.beside("ompi_info.openmpi"))
+            .next_to_launcher("ompi_info")
+            .or_else(|| ask.next_to_launcher("ompi_info.openmpi"))
             .map_or("ompi_info".into(), Utf8PathBuf::into_string);
         let parameters = ask
             .run(&[
@@ -152,7 +159,7 @@ impl Launcher for OpenMpi {
         let io = library.io.unwrap_or(MpiIo::Ompio);
         if io == MpiIo::Romio && romio_component.is_none() {
             return Err(ask.unusable(
-                "this Open MPI has no ROMIO component, and the campaign asks for `io = \"romio\"`",
+                "this Open MPI has no ROMIO component, but the campaign requests `io = \"romio\"`",
             ));
         }
         Ok(Features {
@@ -165,10 +172,10 @@ impl Launcher for OpenMpi {
 
     fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch {
         let option = runtime(install).option;
-        let hosts = if by_sequence(request) {
-            Template::HOSTS_BY_RANK
-        } else {
-            HOSTS
+        let hosts = match (by_sequence(request), request.bound_threads()) {
+            (true, Some(_)) => RANKS,
+            (true, None) => Template::HOSTS_BY_RANK,
+            (false, _) => HOSTS,
         };
         let mut launch = Launch {
             files: vec![("hosts", hosts)],
@@ -180,14 +187,8 @@ impl Launcher for OpenMpi {
             Transport::Ssh => launch.add_ssh_wrapper(),
             Transport::Slurm(_) => launch.configure_inner_srun(),
         }
-        let hostfile = request.run_dir.join("hosts").into_string();
-        launch.argv = vec![
-            install.mpiexec.to_string(),
-            "--hostfile".into(),
-            hostfile,
-            "--bind-to".into(),
-            "none".into(),
-        ];
+        launch.argv = vec![install.mpiexec.to_string()];
+        launch.argv.extend(placing_args(install, request));
         for (name, value) in runtime_parameters(install, request) {
             launch
                 .argv
@@ -206,7 +207,6 @@ impl Launcher for OpenMpi {
                     .flat_map(|name| ["-x".to_owned(), name.clone()]),
             );
         }
-        launch.argv.extend(mapping_args(install, request));
         launch
             .argv
             .extend(["-np".into(), request.mapping.processes().to_string()]);
@@ -228,10 +228,10 @@ impl Launcher for OpenMpi {
     }
 
     fn configure_srun(&self, install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) {
-        // with the tree fence of Slurm's PMIx plugin 10 of 180 starts of Open MPI 4.1.4 over two nodes died in MPI_Init by a message from a
-        // rank that was ahead (a null call-back in btl_tcp), and 4 of 250 without a choice; with the ring 0 of 360
+        // with the tree fence of Slurm's PMIx plugin 10 of 180 starts of Open MPI 4.1.4 over two nodes died in MPI_Init because of a message from a
+        // rank that was ahead (a null call-back in btl_tcp); without this setting 4 of 250 did, with the ring fence 0 of 360
         launch.env("SLURM_PMIX_FENCE", "ring");
-        // srun takes no --mca: the same parameters by their variables
+        // srun has no --mca: set the same parameters by environment variables
         for (name, value) in parameters(install, request, launch) {
             launch.env(&format!("OMPI_MCA_{name}"), value);
         }
@@ -245,7 +245,7 @@ impl Launcher for OpenMpi {
         &self,
         install: &MpiInstall,
         request: &LaunchRequest,
-        output: &Output<'_>,
+        output: &LaunchOutput<'_>,
         seen: &mut IoEvidence,
     ) {
         match install.io {
@@ -259,7 +259,7 @@ impl Launcher for OpenMpi {
     }
 
     fn anonymous_env(&self) -> &'static [(&'static str, &'static str)] {
-        // to a user who is not root they mean nothing
+        // the variables have no effect for users other than root
         &ALLOW_ROOT
     }
 
@@ -268,7 +268,7 @@ impl Launcher for OpenMpi {
     }
 
     fn silence_is_inconclusive(&self) -> bool {
-        // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
+        // observed in successful runs of the same launcher: in a login's environment mpirun may start no daemon at all
         true
     }
 }
@@ -277,35 +277,35 @@ fn runtime(install: &MpiInstall) -> Runtime {
     if has_prrte(install) { PRRTE } else { ORTE }
 }
 
-/// Whether ranks are placed one by one: by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by
-/// sequence it does as it is told.
+/// Returns whether ranks are mapped in sequence. Mapping by slots begins with the node on which mpirun runs, whatever its position in the host file;
+/// mapping by sequence keeps the given order.
 fn by_sequence(request: &LaunchRequest) -> bool {
     request.transport != Transport::Local
 }
 
-/// mpirun, and what it starts beside ranks; it is itself the daemon of its own node.
+/// Returns the number of processes in addition to ranks: mpirun, which is also the daemon of its own node, and the processes that it starts.
 fn launcher_processes(request: &LaunchRequest) -> u32 {
     let daemons = request.other_nodes();
     match request.transport {
         Transport::Local => 1,
         Transport::Ssh => 1 + daemons,
-        // and srun, which starts them
+        // and the srun that starts the daemons
         Transport::Slurm(_) => 1 + daemons + u32::from(daemons > 0),
     }
 }
 
-/// Parameters of the runtime that starts daemons and ranks.
+/// Returns parameters of the runtime system that starts daemons and ranks.
 fn runtime_parameters(install: &MpiInstall, request: &LaunchRequest) -> Vec<Parameter> {
     let runtime = runtime(install);
-    // several jobs on one node collide in the shared default: under DMTCP all of them have the same process ids
+    // several jobs on one node collide in the shared default directory: under DMTCP all of them have the same process ids
     let mut set = vec![(runtime.tmpdir, request.tmp_dir.to_string())];
     match request.transport {
         Transport::Local => {}
         Transport::Ssh => set.extend([
             (runtime.agent, request.ssh_wrapper().into_string()),
-            // every daemon is started from here: the wrapper is on this node, and a node on the way could be lost
+            // start every daemon from here: only this node has the wrapper, and an intermediate node could be lost
             (runtime.no_tree, "1".to_owned()),
-            // named, because inside somebody's batch job another would be chosen
+            // set explicitly, because inside another batch job another component would be chosen
             (
                 "plm",
                 if has_prrte(install) {
@@ -316,7 +316,7 @@ fn runtime_parameters(install: &MpiInstall, request: &LaunchRequest) -> Vec<Para
             ),
             ("ras", "^slurm".to_owned()),
         ]),
-        // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
+        // nodes must come from Slurm's job, or daemons start on other nodes than their ranks are mapped to; the host file selects among them
         Transport::Slurm(_) => set.push(("plm", "slurm".to_owned())),
     }
     set.extend(
@@ -327,18 +327,41 @@ fn runtime_parameters(install: &MpiInstall, request: &LaunchRequest) -> Vec<Para
     set
 }
 
-/// How ranks are placed.
-fn mapping_args(install: &MpiInstall, request: &LaunchRequest) -> Vec<String> {
-    let by = if by_sequence(request) { "seq" } else { "slot" };
-    let words = match (has_prrte(install), request.oversubscribe) {
-        (true, true) => return vec!["--map-by".to_owned(), format!("{by}:OVERSUBSCRIBE")],
-        (true, false) | (false, false) => vec!["--map-by", by],
-        (false, true) => vec!["--map-by", by, "--oversubscribe"],
+/// Returns the launcher's arguments that place and bind ranks.
+fn placing_args(install: &MpiInstall, request: &LaunchRequest) -> Vec<String> {
+    let hosts = request.run_dir.join("hosts").into_string();
+    let hostfile = ["--hostfile".to_owned(), hosts.clone()];
+    let (threads, to) = (request.bound_threads(), request.bound_to());
+    let by = match (by_sequence(request), threads) {
+        // a rank file assigns each rank to cores of a node
+        (true, Some(_)) if has_prrte(install) => {
+            return ["--map-by".to_owned(), format!("rankfile:FILE={hosts}")].into();
+        }
+        (true, Some(_)) => return ["--rankfile".to_owned(), hosts].into(),
+        (true, None) => "seq".to_owned(),
+        (false, Some(threads)) => format!("slot:PE={threads}"),
+        (false, None) => "slot".to_owned(),
     };
-    words.into_iter().map(str::to_owned).collect()
+    let mut words = Vec::from(hostfile);
+    words.extend([
+        "--bind-to".to_owned(),
+        threads.map_or("none", |_| to).to_owned(),
+    ]);
+    if threads.is_some() && request.hardware_threads {
+        words.push("--use-hwthread-cpus".to_owned());
+    }
+    let (by, option) = match (has_prrte(install), request.oversubscribe) {
+        (true, true) if by.contains(':') => (format!("{by},OVERSUBSCRIBE"), None),
+        (true, true) => (format!("{by}:OVERSUBSCRIBE"), None),
+        (false, true) => (by, Some("--oversubscribe".to_owned())),
+        (true | false, false) => (by, None),
+    };
+    words.extend(["--map-by".to_owned(), by]);
+    words.extend(option);
+    words
 }
 
-/// Parameters of the library itself, whoever starts it.
+/// Returns parameters of the library itself, for any launcher.
 fn parameters(
     install: &MpiInstall,
     request: &LaunchRequest,
@@ -346,7 +369,7 @@ fn parameters(
 ) -> Vec<Parameter> {
     let mut set: Vec<Parameter> = Vec::new();
     if request.oversubscribed() {
-        // ranks that share a core must give it up while they wait: microseconds instead of 20 ms for each message
+        // ranks that share a core must yield it while they wait: a message then takes microseconds instead of 20 ms
         set.push(("mpi_yield_when_idle", "1".into()));
     }
     let shared_memory = if has_prrte(install) {
@@ -358,7 +381,7 @@ fn parameters(
     if let Some(interface) = request.network_interface() {
         set.push(("btl_tcp_if_include", interface.to_owned()));
     }
-    if request.collective_io {
+    if request.sets_io() {
         io(install, request, launch, &mut set);
     }
     set
@@ -379,28 +402,38 @@ fn io(
         }
         MpiIo::Ompio => {
             set.push(("io", "ompio".into()));
-            // what each opened file really selected goes to standard error: the evidence
+            // this logs the component selected for each opened file to standard error, as evidence
             set.push(("io_base_verbose", "10".into()));
             set.push(("fcoll_base_verbose", "10".into()));
-            if request.aggregators.is_some() || request.cb_buffer.is_some() {
-                // the component that keeps to the number of aggregators; others write from one rank whatever is asked
-                set.push(("fcoll", "vulcan".into()));
-            }
+            set.extend(requested_fcoll(request).map(|fcoll| (FCOLL, fcoll.to_owned())));
             if let Some(aggregators) = request.aggregators {
                 set.push(("io_ompio_num_aggregators", aggregators.to_string()));
             }
             if let Some(buffer) = request.cb_buffer {
                 set.push(("io_ompio_bytes_per_agg", buffer.0.to_string()));
             }
+            let settings = request.io_of(MpiIo::Ompio).filter(|of| of.key != FCOLL);
+            set.extend(settings.map(|of| (of.key, of.value.clone())));
         }
     }
 }
 
-/// Compares what OMPIO was told with the components that it selected and with the ranks that wrote.
+/// Returns the component for collective I/O that the settings require.
+fn requested_fcoll(request: &LaunchRequest) -> Option<&str> {
+    let mut settings = request.io_of(MpiIo::Ompio);
+    let named = settings.find(|of| of.key == FCOLL);
+    // choose the component that respects the number of aggregators; others always write from one rank
+    let buffers = request.aggregators.is_some() || request.cb_buffer.is_some();
+    named
+        .map(|of| of.value.as_str())
+        .or(buffers.then_some("vulcan"))
+}
+
+/// Compares the settings of OMPIO with the components that it selected and the number of ranks that wrote.
 fn check_ompio(
     install: &MpiInstall,
     request: &LaunchRequest,
-    output: &Output<'_>,
+    output: &LaunchOutput<'_>,
     seen: &mut IoEvidence,
 ) {
     let after = |mark: &str| -> BTreeSet<String> {
@@ -418,6 +451,8 @@ fn check_ompio(
             l.split_once("select: component ")?
                 .1
                 .strip_suffix(" selected")
+                // exclude `component dynamic is not selected`
+                .filter(|name| !name.contains(' '))
                 .map(str::to_owned)
         })
         .collect();
@@ -426,7 +461,8 @@ fn check_ompio(
             .map(|c| format!("io {c}"))
             .chain(fcoll.iter().map(|c| format!("fcoll {c}"))),
     );
-    if request.aggregators.is_some() || request.cb_buffer.is_some() {
+    let fcoll_wanted = requested_fcoll(request);
+    if fcoll_wanted.is_some() || request.io_of(MpiIo::Ompio).next().is_some() {
         if io.is_empty() {
             seen.unseen
                 .push("OMPIO did not report that it opened a file".into());
@@ -436,29 +472,41 @@ fn check_ompio(
                 Vec::from_iter(io.clone()).join(" and ")
             ));
         }
+    }
+    if let Some(wanted) = fcoll_wanted {
         if fcoll.is_empty() && !io.is_empty() {
             seen.unseen
                 .push("OMPIO did not report which fcoll component it selected".into());
-        } else if !fcoll.is_empty() && !fcoll.contains("vulcan") {
+        } else if !fcoll.is_empty() && !fcoll.contains(wanted) {
             seen.ignored.push(format!(
-                "fcoll vulcan requested, but Open MPI selected {}",
+                "fcoll {wanted} requested, but Open MPI selected {}",
                 Vec::from_iter(fcoll).join(" and ")
             ));
         }
     }
-    // a parameter that this version does not have is accepted without a word
+    let settings = request
+        .io_of(MpiIo::Ompio)
+        .filter_map(|of| Some((of.key.strip_prefix("io_ompio_")?, &of.value)));
+    let settings: Vec<(&str, &String)> = settings.collect();
+    // this version silently accepts a parameter that it does not have
     let asked = [
         ("num_aggregators", request.aggregators.is_some()),
         ("bytes_per_agg", request.cb_buffer.is_some()),
     ];
-    for (name, _) in asked
-        .iter()
-        .filter(|(name, asked)| *asked && !install.ompio_parameters.iter().any(|p| p == name))
+    let set = asked.into_iter().filter(|(_, asked)| *asked);
+    let set = set.map(|(name, _)| name);
+    for name in set
+        .chain(settings.iter().map(|(name, _)| *name))
+        .filter(|name| !install.ompio_parameters.iter().any(|p| p == name))
     {
         seen.ignored.push(format!(
             "this Open MPI has no parameter io_ompio_{name} (ompi_info --param io ompio --level 9)"
         ));
     }
+    seen.unobservable
+        .extend(settings.iter().map(|(name, value)| {
+            format!("io_ompio_{name} = {value}: OMPIO does not report what it used")
+        }));
     if let Some(buffer) = request.cb_buffer {
         seen.unobservable.push(format!(
             "io_ompio_bytes_per_agg = {}: OMPIO does not report what it used",
@@ -470,6 +518,6 @@ fn check_ompio(
             "io_ompio_num_aggregators = {aggregators}: this program does not count its writers, and OMPIO does not report them"
         ));
     }
-    // OMPIO tells no number of its own: the ranks that wrote are the evidence
+    // OMPIO does not report the number of aggregators: the number of ranks that wrote is the evidence
     seen.aggregators = output.writers;
 }

@@ -1,11 +1,11 @@
-//! From the campaign file's word for an MPI family to its launcher.
+//! Maps the name of an MPI family in the campaign file to its launcher.
 
 use super::launcher::Launcher;
 use cvc_core::campaign::MpiFamily;
 
 macro_rules! define_launcher {
     ($($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
-        /// Returns the launcher of a family of the campaign file.
+        /// Returns the launcher of this family.
         pub fn launcher(family: MpiFamily) -> &'static dyn Launcher {
             match family {
                 $(MpiFamily::$name => &super::$module::$member,)+

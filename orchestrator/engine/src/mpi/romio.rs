@@ -1,27 +1,29 @@
-//! ROMIO: MPICH's I/O layer, which Open MPI can use as well. It reads its hints from a file and prints what it made of them.
+//! ROMIO: MPICH's I/O layer, which Open MPI can use as well. It reads hints from a file, and prints the resulting settings.
 
 use super::{
     io_evidence::IoEvidence,
     launch::{Launch, LaunchRequest},
 };
 use crate::render::Template;
+use cvc_core::io_settings::IoValue;
+use cvc_core::mpi_io::MpiIo;
 use std::collections::BTreeSet;
 
-/// Makes ROMIO read the hint file and print its hints.
+/// Configures ROMIO to read the hint file and to print its hints.
 pub(super) fn configure(request: &LaunchRequest, launch: &mut Launch) {
     launch.files.push(("romio_hints", Template::ROMIO_HINTS));
     launch.env("ROMIO_HINTS", request.run_dir.join("romio_hints"));
     launch.env("ROMIO_PRINT_HINTS", "1");
 }
 
-/// Returns the hints of a run: the values of the hint file's template.
+/// Returns the hints of a run, which are values for the hint file's template.
 pub(super) fn hints(request: &LaunchRequest) -> Vec<(&'static str, String)> {
     let mut hints = Vec::new();
     if let Some(aggregators) = request.aggregators {
         hints.push(("cb_nodes", aggregators.to_string()));
     }
     if let Some(per_node) = request.aggregators_per_node() {
-        // without this ROMIO puts one aggregator on a node, however many cb_nodes asks for
+        // without this ROMIO puts one aggregator on each node, whatever the value of cb_nodes
         hints.push(("cb_config_list", format!("*:{per_node}")));
     }
     if let Some(buffer) = request.cb_buffer {
@@ -31,10 +33,15 @@ pub(super) fn hints(request: &LaunchRequest) -> Vec<(&'static str, String)> {
         hints.push(("romio_cb_write", "enable".into()));
         hints.push(("romio_cb_read", "enable".into()));
     }
+    for IoValue { key, value, .. } in request.io_of(MpiIo::Romio) {
+        if hints.iter().all(|(name, _)| name != key) {
+            hints.push((key, value.clone()));
+        }
+    }
     hints
 }
 
-/// All values that ROMIO printed for a hint (`key = cb_nodes   value = 2`).
+/// Returns all values that ROMIO printed for a hint (`key = cb_nodes   value = 2`).
 fn values<'a>(output: &'a str, key: &str) -> BTreeSet<&'a str> {
     output
         .lines()
@@ -45,7 +52,7 @@ fn values<'a>(output: &'a str, key: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// Compares the hints that were asked for with those that ROMIO printed.
+/// Compares the requested hints with the hints that ROMIO printed.
 pub(super) fn check(request: &LaunchRequest, stdout: &str, seen: &mut IoEvidence) {
     for (key, wanted) in hints(request) {
         let values = values(stdout, key);
@@ -61,6 +68,11 @@ pub(super) fn check(request: &LaunchRequest, stdout: &str, seen: &mut IoEvidence
             ));
         }
     }
+    let settings = request.io_of(MpiIo::Romio).map(|of| of.key);
+    seen.selected.extend(settings.flat_map(|key| {
+        let used = values(stdout, key).into_iter();
+        used.map(move |value| format!("{key} = {value}"))
+    }));
     let one = |key| values(stdout, key).first().and_then(|v| v.parse().ok());
     seen.aggregators = one("cb_nodes");
     seen.cb_buffer = one("cb_buffer_size");

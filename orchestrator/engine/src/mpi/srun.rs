@@ -1,4 +1,4 @@
-//! srun: Slurm starts the ranks itself, through the plugin that the library speaks to.
+//! srun: Slurm starts the ranks itself, through the PMI plugin that the library supports.
 
 use super::{
     launch::{Launch, LaunchRequest},
@@ -12,8 +12,8 @@ pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
         launcher_processes: 1,
         ..Launch::default()
     };
-    // srun has no option for this file. Uneven mappings, and those whose nodes are not in Slurm's own order, can only be asked for so; even
-    // ones are asked for in the same way
+    // srun has no option for this file. Uneven mappings, and mappings whose nodes are not in Slurm's own order, can be requested only in this way;
+    // for uniformity, all mappings are
     launch.env("SLURM_HOSTFILE", request.run_dir.join("hosts"));
     launch.argv = [
         "srun".to_owned(),
@@ -25,14 +25,23 @@ pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
         format!("--nodes={}", request.mapping.nodes()),
         format!("--ntasks={}", request.mapping.processes()),
     ]);
-    // other steps (cvc's own on each node) hold resources of the job
+    // other steps (cvc's own, one on each node) hold resources of the job
     launch.argv.push("--overlap".into());
     if request.oversubscribe && request.oversubscribed() {
         launch.argv.push("--overcommit".into());
     }
     launch
         .argv
-        .extend(["--export=ALL", "--kill-on-bad-exit=1", "--cpu-bind=none"].map(String::from));
+        .extend(["--export=ALL", "--kill-on-bad-exit=1"].map(String::from));
+    let bind = match (request.bound_threads(), request.hardware_threads) {
+        (None, _) => "none",
+        (Some(_), true) => "threads",
+        (Some(_), false) => "cores",
+    };
+    launch.argv.push(format!("--cpu-bind={bind}"));
+    if let Some(threads) = request.mapping.threads() {
+        launch.argv.push(format!("--cpus-per-task={threads}"));
+    }
     install.family.configure_srun(install, request, &mut launch);
     launch
 }

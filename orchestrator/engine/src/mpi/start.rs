@@ -1,4 +1,4 @@
-//! The launch of a program by a library, on any transport.
+//! Builds the command by which a library starts a program, for any transport.
 
 use super::{
     launch::{Launch, LaunchRequest},
@@ -8,7 +8,7 @@ use super::{
 use crate::transport::Transport;
 use cvc_core::campaign::SlurmLauncher;
 
-/// Builds the launch of a program by this library.
+/// Returns the command by which this library starts a program.
 pub fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
     let mut launch = match request.transport {
         Transport::Slurm(SlurmLauncher::Srun) => srun::launch(install, request),
@@ -16,6 +16,7 @@ pub fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
             install.family.launch(install, request)
         }
     };
+    launch.configure_threads(request);
     launch.argv.extend(install.args.iter().cloned());
     launch.env.extend(install.env.clone());
     launch

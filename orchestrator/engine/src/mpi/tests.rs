@@ -1,4 +1,4 @@
-//! What each launcher is told, for each way to the other nodes.
+//! Tests of each launcher's settings, for each way to reach the other nodes.
 
 use super::*;
 use crate::{
@@ -30,8 +30,10 @@ fn request(mapping: &str, transport: Transport) -> LaunchRequest {
         mapping: mapping.parse().expect("a mapping"),
         hosts: ["n3", "n1", "n2", "n4"].map(String::from).into(),
         cores_per_node: 2,
+        hardware_threads: false,
         aggregators: None,
         cb_buffer: None,
+        io: vec![],
         collective_io: false,
         run_dir: "/r".into(),
         tmp_dir: "/t".into(),
@@ -43,7 +45,7 @@ fn request(mapping: &str, transport: Transport) -> LaunchRequest {
     }
 }
 
-/// Whoever runs the tests, what is only for root is left out.
+/// Returns the command as text, without the arguments that only root gets, so that it is the same for all users.
 fn show(install: &MpiInstall, request: &LaunchRequest) -> String {
     let launch = launch(install, request);
     let env = launch
@@ -61,7 +63,7 @@ fn show(install: &MpiInstall, request: &LaunchRequest) -> String {
         }
     }
     text + &format!(
-        "  {} processes beside the ranks\n",
+        "  {} processes in addition to the ranks\n",
         launch.launcher_processes
     )
 }
@@ -121,7 +123,88 @@ fn nodes_get_more_ranks_than_cores_only_where_that_is_allowed() {
     }
 }
 
-/// The script that stands for ssh, with one beside it that says how it was called.
+#[test]
+fn threads_are_bound_by_each_launcher_unless_they_share_cores() {
+    const SRUN: Transport = Transport::Slurm(SlurmLauncher::Srun);
+    let cases = [
+        (
+            MpiFamily::Mpich,
+            "4.2.1",
+            Transport::Local,
+            "-bind-to core:2",
+        ),
+        (MpiFamily::Mpich, "4.2.1", Transport::Ssh, "-bind-to core:2"),
+        (
+            MpiFamily::OpenMpi,
+            "4.1.4",
+            Transport::Local,
+            "--bind-to core --map-by slot:PE=2",
+        ),
+        (
+            MpiFamily::OpenMpi,
+            "4.1.4",
+            Transport::Ssh,
+            "--rankfile /r/hosts",
+        ),
+        (
+            MpiFamily::OpenMpi,
+            "5.0.3",
+            Transport::Local,
+            "--bind-to core --map-by slot:PE=2",
+        ),
+        (
+            MpiFamily::OpenMpi,
+            "5.0.3",
+            Transport::Ssh,
+            "--map-by rankfile:FILE=/r/hosts",
+        ),
+        (
+            MpiFamily::Mpich,
+            "4.2.1",
+            SRUN,
+            "--cpu-bind=cores --cpus-per-task=2",
+        ),
+    ];
+    for (family, version, transport, words) in cases {
+        let install = install(family, version);
+        let mapping = if transport == Transport::Local {
+            "1Nx1Px2T"
+        } else {
+            "2Nx1Px2T"
+        };
+        let mut request = request(mapping, transport);
+        let text = show(&install, &request);
+        assert!(text.contains(words), "{text}");
+        for set in [
+            "OMP_NUM_THREADS=2",
+            "OMP_PLACES=cores",
+            "OMP_PROC_BIND=close",
+        ] {
+            assert!(text.contains(set), "{text}");
+        }
+        if words.contains("rank") {
+            let ranks = "file hosts: rank 0=n3 slot=0-1 | rank 1=n1 slot=0-1\n";
+            assert!(text.contains(ranks), "{text}");
+        }
+        request.hardware_threads = true;
+        let text = show(&install, &request);
+        assert!(text.contains("OMP_PLACES=threads"), "{text}");
+        // more threads than cores: no binding
+        request.cores_per_node = 1;
+        request.oversubscribe = true;
+        let text = show(&install, &request);
+        assert!(!text.contains(words), "{text}");
+        assert!(
+            text.contains("OMP_PROC_BIND=false") && !text.contains("OMP_PLACES"),
+            "{text}"
+        );
+        // without threads OpenMP gets no settings
+        request.mapping = mapping.trim_end_matches("x2T").parse().expect("a mapping");
+        assert!(!show(&install, &request).contains("OMP_"));
+    }
+}
+
+/// Runs the script that replaces ssh, with a fake `ssh` next to it that prints its arguments.
 #[test]
 fn the_wrapper_of_ssh_understands_both_launchers_and_passes_on_the_marker() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -194,7 +277,7 @@ fn the_wrapper_of_ssh_understands_both_launchers_and_passes_on_the_marker() {
     ));
 }
 
-/// A family that exists in this test only: a launcher, its host file, and its line in the list of members. No other file knows it.
+/// A family that exists only in this test: a launcher, its host file, and its entry in the list of members. No other file mentions it.
 struct Toy;
 
 const TOY_HOSTS: Template =
@@ -279,7 +362,7 @@ impl Launcher for Toy {
         &self,
         _: &MpiInstall,
         _: &LaunchRequest,
-        output: &Output<'_>,
+        output: &LaunchOutput<'_>,
         seen: &mut IoEvidence,
     ) {
         seen.aggregators = output.writers;
@@ -290,7 +373,7 @@ impl Launcher for Toy {
     }
 }
 
-/// Every family of the registry, with an answer to `--version`, and the one of this test.
+/// Returns every family of the registry, each with an answer to `--version`, and this test's family.
 fn members() -> Vec<(&'static dyn Launcher, &'static str)> {
     const HYDRA: &str =
         "HYDRA build details:\n    Version:                                 4.2.1\n";
@@ -304,7 +387,7 @@ fn members() -> Vec<(&'static dyn Launcher, &'static str)> {
     ]
 }
 
-/// What every family must keep, whoever starts its ranks and however they get to their nodes.
+/// Checks the contract of every family, for all ways to start its ranks and to reach their nodes.
 #[test]
 fn every_launcher_keeps_the_contract() {
     for family in MpiFamily::ALL.iter().copied().map(launcher) {
@@ -430,9 +513,9 @@ fn every_launcher_keeps_the_contract() {
     }
 }
 
-/// The whole way of a family that no other file knows: found, asked, started, described.
+/// Finds, queries, starts and describes a complete family that no other file mentions.
 #[tokio::test]
-async fn a_third_family_is_one_file() {
+async fn another_family_needs_one_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let program = dir.path().join("toyrun");
     let script = "#!/bin/sh\ncase $1 in --version) echo Toy MPI 0.3 ;; --device) echo wood ;; --hosts) shift 4; exec \"$@\" ;; esac\n";
@@ -442,7 +525,7 @@ async fn a_third_family_is_one_file() {
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .expect("executable");
-    // the word of the campaign file is whatever the registry has for it
+    // as in a campaign file, by the name in the registry
     let source = MpiSource::Mpiexec(program.display().to_string());
     let library = MpiLibrary {
         family: MpiFamily::Mpich,
@@ -450,6 +533,7 @@ async fn a_third_family_is_one_file() {
         env: Default::default(),
         args: vec![],
         io: None,
+        environment: Default::default(),
     };
     let install = find_with(&Toy, "m", &library).await.expect("the toy");
     assert_eq!(install.describe(), "Toy MPI 0.3 (wood), ROMIO");

@@ -1,18 +1,18 @@
-//! Why a run is a failure.
+//! Why a run has failed.
 
 use cvc_core::outcome::{Cause, Outcome};
 
-/// Why a run is a failure.
+/// Why a run has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFailure {
-    /// What kind of failure it is.
+    /// Kind of failure.
     pub cause: Cause,
-    /// What happened.
+    /// Details of the failure.
     pub detail: String,
 }
 
 impl RunFailure {
-    /// A failure of this kind.
+    /// Creates a failure of this kind.
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Self {
             cause,

@@ -1,4 +1,4 @@
-//! Files of other nodes, brought here.
+//! Fetches files from other nodes.
 
 use super::{
     failure::RunFailure,
@@ -10,10 +10,10 @@ use cvc_core::{outcome::Cause, store::StoreError};
 use cvc_probe::sentinel::FileFound;
 use std::{fs, io::Write};
 
-/// Brings a file of another node here.
+/// Copies a file from another node to this machine.
 ///
 /// # Errors
-/// When it cannot be read there, or not be written here.
+/// The file cannot be read there, or not written here.
 pub(crate) async fn fetch(
     used: &AllocatedNodes,
     node: &str,
@@ -45,7 +45,7 @@ pub(crate) async fn fetch(
         let bytes = parts
             .first()
             .map_or(Ok(Vec::new()), |(_, part)| part.bytes())
-            .map_err(unread)?;
+            .map_err(|e| unread(e.to_string()))?;
         if bytes.is_empty() {
             return Err(unread(format!(
                 "it has {offset} bytes, not the {} that were listed",

@@ -8,7 +8,7 @@ use cvc_core::point::Point;
 use cvc_probe::sentinel::FileFound;
 use serde_json::Value;
 
-/// A program's arguments from their templates; one that renders to nothing is left out.
+/// Renders a program's arguments from their templates. An argument that renders to an empty text is left out.
 pub(crate) fn arguments(
     name: &str,
     templates: &[String],
@@ -22,7 +22,7 @@ pub(crate) fn arguments(
     Ok(args)
 }
 
-/// Patterns of a descriptor for this run.
+/// Renders the file patterns of a descriptor for this run.
 pub(crate) fn patterns(run: &RunContext, templates: &[String]) -> Result<Vec<String>, RunError> {
     let values = template_values(
         &run.app,
@@ -34,7 +34,7 @@ pub(crate) fn patterns(run: &RunContext, templates: &[String]) -> Result<Vec<Str
     render_patterns(&run.app, templates, &values, &run.work)
 }
 
-/// Patterns of a descriptor for a run of which only this directory is left.
+/// Renders the file patterns of a descriptor for a run of which only this directory is left.
 pub(crate) fn patterns_below(
     app: &Descriptor,
     point: &Point,
@@ -55,7 +55,7 @@ fn render_patterns(
     values: &Value,
     work: &Utf8Path,
 ) -> Result<Vec<String>, RunError> {
-    // the working directory is where relative patterns start; its own path is not a pattern
+    // relative patterns start in the working directory; characters in its own path must not act as a pattern
     let work = format!("{work}/");
     let render = |template: &String| -> Result<String, RunError> {
         let pattern = render::render_text(&format!("{}: files", app.name), template, values)?;
@@ -64,7 +64,7 @@ fn render_patterns(
     templates.iter().map(render).collect()
 }
 
-/// Files of these patterns on all nodes of the run.
+/// Returns the files that match these patterns on all nodes of the run.
 pub(crate) async fn files(
     run: &RunContext,
     patterns: &[String],
@@ -80,8 +80,8 @@ pub(crate) async fn files(
     Ok(distinct(all.collect()))
 }
 
-/// Leaves out files that several nodes have seen: no two files of the same path were made as the same number of the file system and changed
-/// in the same nanosecond, so that this holds whatever the campaign says of the storage.
+/// Removes repeated entries of files that several nodes have reported. Two entries are the same file if their path, inode number and modification
+/// time in nanoseconds agree; this works even if the campaign file describes the storage wrongly.
 fn distinct(mut found: Vec<(String, FileFound)>) -> Vec<(String, FileFound)> {
     let mut seen = std::collections::HashSet::new();
     found.retain(|(_, f)| seen.insert((f.path.clone(), f.inode, f.modified_ns)));

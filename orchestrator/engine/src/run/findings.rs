@@ -1,49 +1,56 @@
-//! What is found of a run: its records, and why it failed.
+//! Results of a run: its records, and why it failed.
 
-use super::{failure::RunFailure, numbers::CUT_HINT};
+use super::{
+    failure::RunFailure,
+    numbers::{CUT_HINT, CutNumber},
+};
 use cvc_core::ids::RunId;
 use cvc_core::outcome::Cause;
 use cvc_core::record::{Record, Source, Unit};
+use std::collections::BTreeMap;
 
 /// Name and value of a label of a record.
 pub type Label = (&'static str, String);
 
-/// The records of a run, and the first reason to call it a failure.
+/// The records of a run, and the first reason for its failure.
 #[derive(Clone, Debug)]
 pub struct Findings {
     /// The run.
     run: RunId,
     /// Its records.
     pub records: Vec<Record>,
-    /// Why it failed.
+    /// Why the run failed.
     pub failure: Option<RunFailure>,
-    /// What is missing or doubtful of it, without being a failure, a line each.
+    /// Missing or doubtful results that are not a failure, one line each.
     pub notes: Vec<String>,
+    /// Facts about the run, by name.
+    pub facts: BTreeMap<&'static str, String>,
 }
 
 impl Findings {
-    /// Nothing yet of this run.
+    /// Creates empty findings for this run.
     pub fn new(run: RunId) -> Self {
         Self {
             run,
             records: Vec::new(),
             failure: None,
             notes: Vec::new(),
+            facts: BTreeMap::new(),
         }
     }
 
-    /// Keeps only the first reason, because later ones follow from it.
+    /// Records the reason for a failure. Only the first reason is kept, because later reasons follow from it.
     pub fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
         self.failure
             .get_or_insert_with(|| RunFailure::new(cause, detail));
     }
 
-    /// Fails because of a number in the output of which a pattern takes only a part.
-    pub(crate) fn fail_by_cut_number(&mut self, what: &str, pattern: &str, cut: &str) {
+    /// Fails the run because a pattern captures only a part of a number in the output.
+    pub(crate) fn fail_by_cut_number(&mut self, what: &str, pattern: &str, cut: &CutNumber) {
         self.fail(
             Cause::Application,
             format!(
-                "its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"
+                "its output has {what} as `{cut}`, of which `{pattern}` captures only a part: {CUT_HINT}"
             ),
         );
     }
@@ -72,17 +79,17 @@ impl Findings {
         });
     }
 
-    /// Adds a record of a time that is in no file of the run.
+    /// Adds a record of a time that is not from a file of the run.
     pub fn seconds(&mut self, name: &str, value: f64, source: Source, labels: &[Label]) {
         self.record(name, value, Unit::Seconds, source, None, labels);
     }
 
-    /// Adds a record of a size that is in no file of the run.
+    /// Adds a record of a size that is not from a file of the run.
     pub fn bytes(&mut self, name: &str, value: f64, source: Source, labels: &[Label]) {
         self.record(name, value, Unit::Bytes, source, None, labels);
     }
 
-    /// Adds a record of a number that is in no file of the run.
+    /// Adds a record of a number that is not from a file of the run.
     pub fn count(&mut self, name: &str, value: f64, source: Source, labels: &[Label]) {
         self.record(name, value, Unit::Count, source, None, labels);
     }

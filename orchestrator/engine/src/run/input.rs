@@ -1,12 +1,12 @@
 //! Files that a run needs in its working directory.
 
-/// A file that is put into the working directory, on every node, and kept beside the run.
+/// A file that is written into the working directory on every node, and stored with the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
-    /// Its name in the directory `inputs`, and in the working directory.
+pub struct RunInput {
+    /// Name of the file, both in the directory `inputs` and in the working directory.
     pub name: String,
-    /// Its content.
+    /// Content of the file.
     pub content: String,
-    /// Whether it is called by its path.
+    /// Whether the file is started by its path.
     pub executable: bool,
 }

@@ -1,14 +1,15 @@
 //! The nodes of an executor: their names, transport and sentinels.
 
+use super::file_system::UsedFileSystem;
 use crate::{crew::Crew, transport::Transport};
 use cvc_core::campaign::StorageKind;
 use cvc_core::mapping::Mapping;
-use cvc_probe::sentinel::{Facts, InstanceFacts};
+use cvc_probe::sentinel::{InstanceFacts, NodeFacts};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// Time limit of requests that take milliseconds on a healthy node.
 pub const SOON: Duration = Duration::from_secs(30);
-/// Time limit of requests that read or remove all that a run may have written.
+/// Time limit of requests that read or remove all files of a run.
 pub const LATER: Duration = Duration::from_secs(1800);
 /// Delay between TERM and KILL on nodes, seconds.
 const GRACE_S: f64 = 1.5;
@@ -16,35 +17,35 @@ const GRACE_S: f64 = 1.5;
 /// One node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its name in the campaign: in reports, and for the crew.
+    /// Name of the node in the campaign, used in reports and in the crew.
     pub name: String,
-    /// Its name among the other nodes, for host files.
+    /// Name by which the other nodes reach this node, for host files.
     pub among: String,
-    /// Its own host name.
+    /// The node's own host name.
     pub hostname: String,
 }
 
 /// The nodes of an executor.
 #[derive(Debug)]
 pub struct Nodes {
-    /// The sentinels on them.
+    /// The sentinels on the nodes.
     pub crew: Crew,
-    /// The member that is this machine, and its name among the others.
+    /// This machine, which is a member of the crew, too.
     pub head: Node,
-    /// Nodes of mappings, in their order.
+    /// The nodes of mappings, in the order of mappings.
     pub all: Vec<Node>,
-    /// Transport of ranks to them.
+    /// How ranks on the nodes are started.
     pub transport: Transport,
-    /// Facts of each, by name.
-    pub facts: BTreeMap<String, Facts>,
-    /// Cloud machine of each, by name.
+    /// Facts about each node, by name.
+    pub facts: BTreeMap<String, NodeFacts>,
+    /// Cloud machine of each node, by name.
     pub instances: BTreeMap<String, InstanceFacts>,
-    /// Network interface between them.
+    /// Network interface between the nodes.
     pub interface: Option<String>,
 }
 
 impl Nodes {
-    /// This machine alone.
+    /// Returns this machine as the only node.
     pub fn here() -> Self {
         let name = "localhost".to_owned();
         let node = Node {
@@ -63,7 +64,7 @@ impl Nodes {
         }
     }
 
-    /// Names of the other nodes that answer.
+    /// Returns the names of the other nodes that answer.
     pub fn others(&self) -> Vec<&str> {
         let lost = self.crew.lost().borrow().clone();
         self.all
@@ -73,11 +74,11 @@ impl Nodes {
             .collect()
     }
 
-    /// The nodes of these names, in this order, as many as the mapping needs.
+    /// Returns the nodes with the first of these names, as many as the mapping needs, in this order; `None` if there are too few.
     pub fn choose(&self, names: &[String], mapping: &Mapping) -> Option<Vec<Node>> {
         let node = |name: &String| {
             let mut node = self.all.iter().find(|n| n.name == *name).cloned()?;
-            // one that was away when the others were asked has said it since
+            // a node that was not available when the others were queried has reported its host name later
             if node.hostname.is_empty() {
                 node.hostname = self.crew.hostname(name).unwrap_or_default();
             }
@@ -95,24 +96,26 @@ impl Nodes {
 /// The nodes of one run.
 #[derive(Clone, Debug)]
 pub struct AllocatedNodes {
-    /// The sentinels on them.
+    /// The sentinels on the nodes.
     pub crew: Crew,
     /// This machine.
     pub head: Node,
-    /// The nodes of its ranks, in the order of the mapping.
+    /// The nodes of the run's ranks, in the order of the mapping.
     pub ranks: Vec<Node>,
-    /// How its ranks get to them.
+    /// How the ranks on the nodes are started.
     pub transport: Transport,
-    /// Whether all of them see the same files where it works.
+    /// Whether all nodes share the files in the run's working directory.
     pub storage: StorageKind,
-    /// What marks its processes.
+    /// The marker of the run's processes.
     pub marker: String,
-    /// Directories that are its own on every node.
+    /// Directories that belong to the run alone, on every node.
     pub dirs: Vec<PathBuf>,
+    /// The run's file system, if cvc has deployed it or counts its operations.
+    pub file_system: Option<UsedFileSystem>,
 }
 
 impl AllocatedNodes {
-    /// Every node that the run touches, this one first.
+    /// Returns the name of every node that the run uses, this machine first.
     pub fn everywhere(&self) -> Vec<&str> {
         let mut names = vec![self.head.name.as_str()];
         names.extend(
@@ -124,12 +127,12 @@ impl AllocatedNodes {
         names
     }
 
-    /// The nodes except this one.
+    /// Returns the names of the run's nodes without this machine.
     pub fn others(&self) -> Vec<&str> {
         self.everywhere().split_off(1)
     }
 
-    /// Nodes whose directories hold files of the run, each file being seen from one of them.
+    /// Returns the names of the nodes to query for the run's files: only this machine if all nodes share the files, otherwise all nodes.
     pub fn places(&self) -> Vec<&str> {
         match self.storage {
             StorageKind::Shared => vec![self.head.name.as_str()],
@@ -137,12 +140,12 @@ impl AllocatedNodes {
         }
     }
 
-    /// Whether another node takes part.
+    /// Returns whether the run uses a node other than this machine.
     pub fn several(&self) -> bool {
         self.everywhere().len() > 1
     }
 
-    /// Ends everything of the run on the other nodes. Returns the number of processes.
+    /// Ends all processes of the run on the other nodes. Returns the number of processes ended.
     pub async fn end_others(&self) -> usize {
         let others = self.others();
         if others.is_empty() {
@@ -160,7 +163,7 @@ impl AllocatedNodes {
     }
 }
 
-/// Whether two names of a host mean the same: one may have its domain.
+/// Returns whether two names mean the same host: one of them may include the domain.
 pub(crate) fn same_host(a: &str, b: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     a == b || (!a.is_empty() && (!a.contains('.') || !b.contains('.')) && short(a) == short(b))

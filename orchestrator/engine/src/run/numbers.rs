@@ -1,16 +1,21 @@
-//! Numbers in the output of programs. One with a decimal comma, as many languages write it, must not be taken for its part before the comma.
+//! Numbers in the output of programs. A number with a decimal comma, which many languages use, must not be mistaken for its part before the comma.
 
 use regex::{Captures, Regex};
 
-/// The numbers that the first group of a pattern finds. Of what is no number nothing is said.
+/// The full text of a number of which a pattern captures only the part before a comma.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct CutNumber(String);
+
+/// Returns the numbers that the first group of a pattern captures. Captures that are not numbers are ignored.
 ///
 /// # Errors
-/// The text of the first number that may go on behind the group, with a comma and a digit.
-pub(crate) fn numbers(pattern: &Regex, text: &str) -> Result<Vec<f64>, String> {
+/// A captured number may continue after a comma; the error has the first such number.
+pub(crate) fn numbers(pattern: &Regex, text: &str) -> Result<Vec<f64>, CutNumber> {
     let mut all = Vec::new();
     for captures in pattern.captures_iter(text) {
         if let Some(cut) = cut_off(pattern, text, &captures) {
-            return Err(cut.to_owned());
+            return Err(CutNumber(cut.to_owned()));
         }
         all.extend(
             captures
@@ -21,7 +26,7 @@ pub(crate) fn numbers(pattern: &Regex, text: &str) -> Result<Vec<f64>, String> {
     Ok(all)
 }
 
-/// The whole number, if a comma and a digit follow the group that a pattern found, and the pattern says nothing of a comma.
+/// Returns the full number if a comma and a digit follow the captured part, and the pattern itself does not require the comma.
 fn cut_off<'t>(pattern: &Regex, text: &'t str, captures: &Captures<'t>) -> Option<&'t str> {
     let (whole, group) = (captures.get(0)?, captures.get(1)?);
     let after = text[group.end()..]
@@ -31,7 +36,7 @@ fn cut_off<'t>(pattern: &Regex, text: &'t str, captures: &Captures<'t>) -> Optio
         .as_str()
         .ends_with(|c: char| c.is_ascii_digit())
         .then_some(())?;
-    // with anything else for the comma: if it finds the same, the comma is no separator that it asks for
+    // replace the comma by another character: if the match is the same, the pattern does not require the comma as a separator
     let begin = text[..whole.start()].rfind('\n').map_or(0, |at| at + 1);
     let end = text[whole.end().max(group.end())..]
         .find('\n')
@@ -55,14 +60,15 @@ fn cut_off<'t>(pattern: &Regex, text: &'t str, captures: &Captures<'t>) -> Optio
     Some(&text[group.start()..group.end() + 1 + digits])
 }
 
-/// What to do about such a number.
-pub(crate) const CUT_HINT: &str = "if it has a decimal comma, run the program under LC_ALL=C.UTF-8; if the comma separates values, put it into the pattern behind the group";
+/// Hint for a number that was captured only in part.
+pub(crate) const CUT_HINT: &str = "if it has a decimal comma, run the program under LC_ALL=C.UTF-8; if the comma separates values, put it into the pattern \
+                                   after the group";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(pattern: &str, text: &str) -> Result<Vec<f64>, String> {
+    fn of(pattern: &str, text: &str) -> Result<Vec<f64>, CutNumber> {
         numbers(
             &Regex::new(&format!("(?m){pattern}")).expect("a pattern"),
             text,
@@ -80,11 +86,15 @@ mod tests {
             ("^time ([0-9.]+).*s$", "x\ntime 0,451 s\ny"),
             (r"(\d+)", "0,451"),
         ] {
-            assert_eq!(of(pattern, text), Err("0,451".to_owned()), "{pattern}");
+            assert_eq!(
+                of(pattern, text),
+                Err(CutNumber("0,451".to_owned())),
+                "{pattern}"
+            );
         }
         assert_eq!(
             of("time ([0-9.]+)", "time 1.234,5 s"),
-            Err("1.234,5".to_owned()),
+            Err(CutNumber("1.234,5".to_owned())),
             "with points between thousands"
         );
     }
@@ -103,7 +113,7 @@ mod tests {
         assert_eq!(of(r"^row,\d+,(\d+)$", "row,3,4\n"), Ok(vec![4.0]));
         assert_eq!(
             of(r"(\d+)(?:,|;)\d", "3,4"),
-            Err("3,4".to_owned()),
+            Err(CutNumber("3,4".to_owned())),
             "it asks for anything"
         );
         assert_eq!(

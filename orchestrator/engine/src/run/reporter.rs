@@ -1,4 +1,4 @@
-//! What a run under way tells whoever started it: the controller, or the agent.
+//! Reports events of a running attempt to the controller or agent that started it.
 
 use cvc_core::ids::RunId;
 use cvc_os::proc::ProcessId;
@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 /// An event of a running attempt.
 #[derive(Clone, Debug)]
 pub enum AttemptEvent {
-    /// Its shepherd is alive.
+    /// The shepherd has started; its process.
     Started(ProcessId),
-    /// Its stage.
+    /// The attempt has entered this stage.
     Stage(String),
 }
 
@@ -18,19 +18,19 @@ pub enum AttemptEvent {
 pub struct AttemptReporter {
     /// The run.
     pub run: RunId,
-    /// Where its events go.
+    /// Channel to which the events are sent.
     pub to: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
 }
 
 impl AttemptReporter {
     /// Reports an event.
-    pub fn tell(&self, event: AttemptEvent) {
-        // the receiver is gone once the campaign cannot go on
+    pub fn emit(&self, event: AttemptEvent) {
+        // the receiver is dropped once the campaign cannot continue
         let _ = self.to.send((self.run.clone(), event));
     }
 
-    /// Reports the stage of the run.
+    /// Reports that the run has entered a stage.
     pub fn stage(&self, stage: &str) {
-        self.tell(AttemptEvent::Stage(stage.to_owned()));
+        self.emit(AttemptEvent::Stage(stage.to_owned()));
     }
 }

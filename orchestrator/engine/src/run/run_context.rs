@@ -1,32 +1,34 @@
-//! What is known of a run before it starts.
+//! Facts about a run that are known before it starts.
 
 use super::nodes::AllocatedNodes;
 use camino::Utf8PathBuf;
 use cvc_core::app::descriptor::Descriptor;
-use cvc_core::campaign::CheckpointSettings;
+use cvc_core::campaign::CheckpointPlan;
 use cvc_core::ids::RunId;
 use cvc_core::point::Point;
 
-/// What is known of a run before it starts.
+/// Facts about a run that are known before it starts.
 #[derive(Clone, Debug)]
 pub struct RunContext {
-    /// The run.
+    /// Identifier of the run.
     pub id: RunId,
-    /// Its point.
+    /// Point of the run.
     pub point: Point,
-    /// Its application.
+    /// Descriptor of the application.
     pub app: Descriptor,
-    /// The program of it.
+    /// Path of the application's program.
     pub program: Utf8PathBuf,
-    /// When and how its checkpoints are taken.
-    pub checkpoint: CheckpointSettings,
-    /// Its directory, still called `.partial`.
+    /// When and how checkpoints of the run are taken.
+    pub plan: CheckpointPlan,
+    /// Directory of the run, whose name still ends in `.partial`.
     pub dir: Utf8PathBuf,
-    /// Its working directory in the storage area.
+    /// Working directory, in the storage area.
     pub work: Utf8PathBuf,
-    /// Its short private directory, on every node.
+    /// Directory to which checkpoints are flushed; `None` if they are not flushed.
+    pub flush_dir: Option<Utf8PathBuf>,
+    /// Short private directory, with the same path on every node.
     pub tmp: Utf8PathBuf,
-    /// Its nodes.
+    /// Nodes of the run.
     pub used: AllocatedNodes,
     /// Time limit, seconds.
     pub timeout_s: f64,

@@ -1,45 +1,49 @@
-//! How the script of a run tells that the run never began: an exit code, and a file that tells it from a program that ends with that code.
+//! How the script of a run reports that the program never started: by an exit code and by a file. The file distinguishes this from a program that
+//! ends with the same code.
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-/// Ways in which a run never begins. The codes and the name of the file are handed to the template.
+/// Reasons why a run's program never starts. The template of the script gets their codes and the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptFailure {
     /// The run's directory could not be set up.
     Setup,
     /// The checkpointer did not start.
     Checkpointer,
+    /// A module or a line of the prologue failed.
+    Environment,
 }
 
 impl ScriptFailure {
-    const ALL: [Self; 2] = [Self::Setup, Self::Checkpointer];
-    /// The file in the run's directory that the script leaves when it fails: it holds the code.
+    const ALL: [Self; 3] = [Self::Setup, Self::Checkpointer, Self::Environment];
+    /// File in the run's directory that the script creates when it fails; it contains the code.
     const MARKER: &'static str = "script-failed";
 
-    /// The exit code of the script.
+    /// Returns the script's exit code for this failure.
     fn code(self) -> i32 {
         match self {
             Self::Setup => 97,
             Self::Checkpointer => 98,
+            Self::Environment => 96,
         }
     }
 
-    /// The values of the template.
+    /// Returns the values for the template.
     pub fn values() -> Value {
-        json!({ "setup": Self::Setup.code(), "checkpointer": Self::Checkpointer.code(), "marker": Self::MARKER })
+        json!({ "setup": Self::Setup.code(), "checkpointer": Self::Checkpointer.code(), "environment": Self::Environment.code(), "marker": Self::MARKER })
     }
 
-    /// The failure of the script that ended with this code in the directory of a run; `None` if it was the program that did.
+    /// Returns the failure of a script that ended with this code in a run's directory; `None` if the code is the program's.
     pub fn find(dir: &Utf8Path, code: Option<i32>) -> Option<Self> {
-        let told: i32 = std::fs::read_to_string(dir.join(Self::MARKER))
+        let recorded: i32 = std::fs::read_to_string(dir.join(Self::MARKER))
             .ok()?
             .trim()
             .parse()
             .ok()?;
         Self::ALL
             .into_iter()
-            .find(|failure| failure.code() == told && Some(told) == code)
+            .find(|failure| failure.code() == recorded && Some(recorded) == code)
     }
 }
 
@@ -50,16 +54,16 @@ mod tests {
     use camino::Utf8PathBuf;
     use std::{fs, process::Command};
 
-    /// Runs the script of a run with this command, whose inputs and checkpointer's part are as given; its exit code, and the failure of the script.
+    /// Runs a run's script with this command, these inputs and this checkpointer's part. Returns the exit code and the script's failure.
     fn run(command: &str, inputs: Value, before: &str) -> (Option<i32>, Option<ScriptFailure>) {
         let temporary = tempfile::tempdir().expect("a directory");
         let dir = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).expect("text");
         let sh = |script: &str| json!(["sh", "-c", script]);
         let values = json!({
             "run": "r", "campaign": "c", "cvc": "0", "factors": [], "env": [], "tmp": dir.join("tmp"), "work": dir.join("work"),
-            "inputs": inputs, "copies": [], "before": before, "wrapper": "", "after": "", "prefix": [], "command": sh(command), "exit": ScriptFailure::values(),
+            "inputs": inputs, "copies": [], "before": before, "wrapper": "", "after": "", "prefix": [], "command": sh(command), "environment": null, "exit": ScriptFailure::values(),
         });
-        // what an earlier start by hand has left does not count
+        // a file left by an earlier, manual start does not count
         fs::write(dir.join(ScriptFailure::MARKER), "97\n").expect("writes");
         fs::write(
             dir.join("launch.sh"),
@@ -77,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_tells_its_own_failures_from_those_of_the_program() {
+    fn the_script_distinguishes_its_own_failures_from_those_of_the_program() {
         let missing = json!([{ "stored": "inputs/absent", "target": "absent" }]);
         assert_eq!(
             run("exit 0", missing, ""),

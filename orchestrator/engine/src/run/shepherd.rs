@@ -1,4 +1,4 @@
-//! Starts shepherds, and talks to them.
+//! Starts shepherds, the processes that supervise runs, and communicates with them.
 
 use super::error::RunError;
 use crate::host::THIS_MACHINE;
@@ -18,40 +18,41 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Time for a shepherd to identify itself, also on a machine with much other work.
+/// Time limit for a shepherd to identify itself, even on a busy machine.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// Bytes of its answer that are read at most.
+/// Maximum number of bytes read of a shepherd's answers.
 const ANSWER_BYTES: u64 = 4096;
 
-/// What a shepherd says: which process it is, and when the run has ended.
+/// Answers of a shepherd: its process, and later the end of the run.
 type Answers = BufReader<Take<ChildStdout>>;
 
-/// A running shepherd. Dropping it closes its input, and the shepherd ends the run by itself.
+/// A running shepherd. Dropping this value closes the shepherd's input; the shepherd then ends the run.
 #[derive(Debug)]
 pub struct Shepherd {
     child: Child,
-    /// Kept separately: waiting for a child closes its standard input, which would end the run.
+    /// The shepherd's standard input. It is kept separately from the child, because waiting for a child closes the child's input, which would end the
+    /// run.
     line: ChildStdin,
     answers: Answers,
-    /// Its process.
+    /// Process of the shepherd.
     pub id: ProcessId,
     exit_file: Utf8PathBuf,
-    /// The command that it starts, until its end is logged.
+    /// The command that the shepherd starts; `None` once its end is logged.
     argv: Option<Vec<String>>,
     began: Instant,
     stderr: Utf8PathBuf,
 }
 
-/// Starts shepherds. One waits for the next job already, so that no run waits for the start of a program.
+/// Starts shepherds. A spare shepherd already waits for the next job, so that no run waits for the start of a program.
 #[derive(Debug)]
 pub struct Shepherds {
-    /// Program and arguments.
+    /// Program and arguments of a shepherd.
     program: Vec<String>,
     spare: Mutex<Option<JoinHandle<io::Result<Child>>>>,
 }
 
 impl Shepherds {
-    /// Those that this program with these arguments becomes.
+    /// Creates a starter of shepherds, with this program and its arguments.
     pub fn new(program: Vec<String>) -> Self {
         Self {
             program,
@@ -59,7 +60,7 @@ impl Shepherds {
         }
     }
 
-    /// Has one started that waits for the next job, unless there is one. It ends with this process.
+    /// Starts a spare shepherd that waits for the next job, unless a spare one exists. The spare shepherd ends together with this process.
     pub(crate) fn prepare(&self) {
         let mut spare = self.spare.lock();
         if spare.is_none() {
@@ -68,12 +69,12 @@ impl Shepherds {
         }
     }
 
-    /// One that waits for a job.
+    /// Returns a shepherd that waits for a job: the spare one, or a new one.
     async fn take(&self) -> io::Result<Child> {
         let spare = self.spare.lock().take();
         if let Some(spare) = spare
             && let Ok(Ok(mut child)) = spare.await
-            // somebody may have ended it meanwhile
+            // the spare shepherd may have ended meanwhile
             && matches!(child.try_wait(), Ok(None))
         {
             return Ok(child);
@@ -81,7 +82,7 @@ impl Shepherds {
         spawn(&self.program)
     }
 
-    /// Gives a job to a shepherd, and waits until it has identified itself.
+    /// Sends a job to a shepherd, and waits until the shepherd has identified itself.
     pub(crate) async fn start(&self, job: &Job, job_file: &Utf8Path) -> Result<Shepherd, RunError> {
         let fail = |problem: String| RunError::Shepherd {
             program: self.program.join(" "),
@@ -96,7 +97,7 @@ impl Shepherds {
                 "internal error (please report): it was started without standard streams".into(),
             ));
         };
-        // if it has ended, its answer says so
+        // if the shepherd has ended, reading its answer shows that
         let _ = line.write_all(&order).await;
         let _ = line.flush().await;
         let (mut answers, mut first) = (BufReader::new(out.take(ANSWER_BYTES)), String::new());
@@ -134,29 +135,29 @@ impl Shepherds {
     }
 }
 
-/// Starts a shepherd, which waits for its job.
+/// Starts a shepherd process, which waits for its job.
 fn spawn(program: &[String]) -> io::Result<Child> {
     let (command, args) = program
         .split_first()
         .ok_or_else(|| io::Error::other("it has no name"))?;
     tokio::process::Command::new(command)
         .args(args)
-        // nothing private of the caller's
+        // so that the shepherd has no private data of the caller
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // once it has a job, it writes beside that
+        // once it has a job, the shepherd writes to a file next to the job
         .stderr(Stdio::null())
-        // a Ctrl-C of the terminal is for the controller
+        // a Ctrl-C on the terminal is for the controller only
         .process_group(0)
         .spawn()
 }
 
 impl Shepherd {
-    /// Waits for the end of the run.
+    /// Waits for the end of the run. Returns how the launcher ended; `None` if the shepherd left no exit file.
     pub async fn exit(&mut self) -> Option<Exit> {
-        // its next answer says that the file is there; without one it is gone. Its process takes longer to end
+        // the shepherd's next answer confirms the exit file; if there is none, the shepherd has ended. Waiting for its process would take longer
         let _ = self.answers.fill_buf().await;
         let exit: Option<Exit> = std::fs::read(&self.exit_file)
             .ok()
@@ -196,14 +197,14 @@ impl Shepherd {
         }
     }
 
-    /// Whether it is still running.
+    /// Returns whether the shepherd is still running.
     pub fn at_work(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Ends the run, and waits for its end.
     pub async fn end(&mut self) -> Option<Exit> {
-        // it may have ended by itself: then nobody reads
+        // if the shepherd has ended by itself, nobody reads this
         let _ = self.line.write_all(b"kill\n").await;
         let _ = self.line.flush().await;
         match tokio::time::timeout(Duration::from_secs(20), self.exit()).await {
@@ -227,7 +228,7 @@ mod tests {
     };
     use std::collections::BTreeMap;
 
-    /// Answers an order as a shepherd does, and waits for the word that ends it.
+    /// A script that answers a job as a shepherd does, and then waits for the line that ends it.
     const FAKE: &str =
         "read -r order && echo \"{\\\"pid\\\":$$,\\\"start_ticks\\\":1}\" && read -r word";
 
@@ -251,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Process number of the one that waits.
+    /// Returns the process number of the spare shepherd.
     async fn waiting(shepherds: &Shepherds) -> u32 {
         shepherds.prepare();
         let child = shepherds.take().await.expect("starts");
@@ -286,7 +287,7 @@ mod tests {
         let (dir, shepherds) = (temporary.1.as_path(), shepherds(FAKE));
         let first = waiting(&shepherds).await;
         kill(Pid::from_raw(first as i32), Signal::SIGKILL).expect("is there");
-        // its parent learns of it in its own time
+        // the parent notices the end later
         while cvc_os::proc::ProcessId::of(first).is_some_and(|p| p.is_alive()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_no_shepherd_is_told_with_its_end() {
+    async fn a_program_that_is_no_shepherd_is_reported_with_its_exit() {
         let temporary = temporary_dir();
         let dir = temporary.1.as_path();
         let failed = shepherds("exit 3")

@@ -1,4 +1,4 @@
-//! The parts of a campaign that the runs of one site depend on: all that an engine needs, here or on the head node of a cluster.
+//! The parts of a campaign that the runs of one site depend on, which is everything that an engine needs on this machine or on a head node.
 
 use camino::Utf8PathBuf;
 use cvc_core::app::LoadedApp;
@@ -18,25 +18,25 @@ pub struct SiteContext {
     pub lineage: Option<Lineage>,
     /// Name of the site.
     pub name: String,
-    /// The site.
+    /// Settings of the site.
     pub site: Site,
-    /// The applications.
+    /// The applications, by name.
     pub apps: IndexMap<String, LoadedApp>,
-    /// Repeats, limits, what is kept.
+    /// Settings of runs: repeats, limits, retention.
     pub run: RunSettings,
     /// When and how checkpoints are taken.
     pub checkpoint: CheckpointSettings,
-    /// What is traced.
+    /// Settings of tracing.
     pub trace: TraceSettings,
-    /// Base of the site's relative paths: the directory of the campaign file or, on a cluster, of the agent.
+    /// Directory in which the site's relative paths start: the campaign file's directory or, on a cluster, the agent's.
     pub base: Utf8PathBuf,
-    /// Price of one of its nodes, if a cloud gave it at launch. The user's price is in the site itself.
+    /// Price of a node of the site, if a cloud reported it at launch. A price from the user is in `site`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<NodeRate>,
 }
 
 impl SiteContext {
-    /// The context of a site of this campaign.
+    /// Returns the context of a campaign's site; `None` if it has no site of this name.
     pub fn of(spec: &Spec, name: &str) -> Option<Self> {
         let base = spec.directory().to_owned();
         Some(Self {

@@ -1,4 +1,4 @@
-//! Reads what runs leave on this machine as text.
+//! Reads files of runs on this machine as text.
 
 use super::error::RunError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -6,15 +6,15 @@ use cvc_core::app::descriptor::Descriptor;
 use regex::Regex;
 use std::io::{Read, Seek, SeekFrom};
 
-/// Maximum number of bytes of a program's output that are searched.
+/// Maximum number of bytes of a program's output that are searched, counted from the end.
 const MAX_OUTPUT: u64 = 64 << 20;
 
-/// A file of the run as text, at most its last 64 MiB.
+/// Returns the last 64 MiB of a run's file as text; less if the file is shorter.
 pub(crate) fn text(path: &Utf8Path) -> String {
     text_until(path, u64::MAX)
 }
 
-/// The beginning of a file of the run as text, up to this offset in bytes; at most the last 64 MiB of it.
+/// Returns the content of a run's file up to this offset in bytes, as text; at most the last 64 MiB of that part.
 pub(crate) fn text_until(path: &Utf8Path, end: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(path)?;
@@ -29,10 +29,10 @@ pub(crate) fn text_until(path: &Utf8Path, end: u64) -> String {
         .unwrap_or_default()
 }
 
-/// Bytes that are read at once of a file as it grows: a program that floods its output is read in pieces.
+/// Maximum number of bytes read at once from a growing file, so that excessive output is read in pieces.
 const PIECE: u64 = 4 << 20;
 
-/// A file of the run as it grows: only what is new is read.
+/// A growing file of a run, of which only new content is read.
 #[derive(Debug)]
 pub(crate) struct GrowingFile {
     path: Utf8PathBuf,
@@ -40,12 +40,12 @@ pub(crate) struct GrowingFile {
 }
 
 impl GrowingFile {
-    /// Nothing of it is read yet. It may appear later.
+    /// Creates a reader at the file's beginning. The file may appear later.
     pub fn new(path: Utf8PathBuf) -> Self {
         Self { path, offset: 0 }
     }
 
-    /// Appends what is new, 4 MiB at most. Returns the number of bytes; none where nothing can be read.
+    /// Appends new content to `to`, at most 4 MiB. Returns the number of bytes; `None` if the file cannot be read.
     pub fn read_new(&mut self, to: &mut Vec<u8>) -> Option<usize> {
         let before = to.len();
         let read = std::fs::File::open(&self.path).and_then(|mut file| {
@@ -58,7 +58,7 @@ impl GrowingFile {
                 Some(count)
             }
             Err(_) => {
-                // it is read again
+                // after an error the same bytes are read again
                 to.truncate(before);
                 None
             }
@@ -66,7 +66,7 @@ impl GrowingFile {
     }
 }
 
-/// What launchers say of a program that ended badly, whatever the program said before: the beginnings of such lines.
+/// Beginnings of the lines that launchers print after a program has failed, in addition to the program's own output.
 const TRAILERS: [&str; 23] = [
     // Open MPI
     "-----",
@@ -95,7 +95,7 @@ const TRAILERS: [&str; 23] = [
     "Please see the FAQ page for debugging suggestions",
 ];
 
-/// Parts of lines that launchers add once a program has ended badly: it was started.
+/// Parts of the lines that launchers print after a program has failed, which show that the program had been started.
 const STARTED: [&str; 4] = [
     "Process name:",
     "BAD TERMINATION OF ONE OF YOUR APPLICATION",
@@ -103,7 +103,7 @@ const STARTED: [&str; 4] = [
     "noticed that process rank",
 ];
 
-/// Words of a line that says what went wrong.
+/// Words that mark a line as an error message.
 const WRONG: [&str; 12] = [
     "error",
     "cannot",
@@ -119,7 +119,7 @@ const WRONG: [&str; 12] = [
     "traceback",
 ];
 
-/// Beginnings of lines by which launchers and what they start say that they cannot start a program.
+/// Beginnings of the lines in which launchers and their helpers report that they cannot start a program.
 const LAUNCHERS: [&str; 14] = [
     "[",
     "mpirun",
@@ -137,9 +137,9 @@ const LAUNCHERS: [&str; 14] = [
     "Permission denied",
 ];
 
-/// Whether the program was started: its launcher says so, or a line is of neither.
+/// Returns whether the output shows that the program was started: a launcher reports it, or a line is from neither a launcher nor a helper.
 pub(crate) fn was_started(text: &str) -> bool {
-    // Open MPI speaks between two rules
+    // Open MPI puts its messages between two lines of dashes
     let mut is_ruled = false;
     without_dmtcp(text).into_iter().any(|line| {
         if line.starts_with("-----") {
@@ -152,32 +152,32 @@ pub(crate) fn was_started(text: &str) -> bool {
     })
 }
 
-/// Whether a launcher adds this line to whatever a program said.
+/// Returns whether a launcher added this line to a program's output.
 fn is_trailer(line: &str) -> bool {
     let line = line.trim_start();
     let is_of = |launchers: &[&str]| launchers.iter().any(|begin| line.starts_with(begin));
     TRAILERS.iter().any(|trailer| line.starts_with(trailer))
-        // they call themselves as they were called
+        // the messages begin with the name by which the launcher was called
         || is_of(&["mpirun", "mpiexec"])
             && (line.contains(" detected that one or more processes exited")
                 || line.contains(" noticed that process rank"))
         || line.starts_with("srun: ") && line.contains("Exited with exit code")
 }
 
-/// Most lines of one message of DMTCP.
+/// Maximum number of lines of one DMTCP message.
 const MESSAGE_LINES: usize = 12;
 
-/// The lines without the notes and warnings of DMTCP, which say nothing of a failure. Its errors stay.
+/// Returns the lines without DMTCP's notes and warnings, which say nothing about a failure. DMTCP's errors stay.
 fn without_dmtcp(text: &str) -> Vec<&str> {
     let mut own = Vec::new();
-    // of a message in colour that goes on over the next lines
-    let mut goes_on = 0;
+    // remaining lines of a coloured message that spans several lines
+    let mut lines_left = 0;
     for line in text.lines() {
-        if goes_on > 0 {
-            goes_on = if line.contains(END_OF_COLOUR) {
+        if lines_left > 0 {
+            lines_left = if line.contains(END_OF_COLOUR) {
                 0
             } else {
-                goes_on - 1
+                lines_left - 1
             };
             continue;
         }
@@ -190,17 +190,17 @@ fn without_dmtcp(text: &str) -> Vec<&str> {
         if !is_harmless {
             own.push(line);
         } else if plain.is_some() && !line.contains(END_OF_COLOUR) {
-            goes_on = MESSAGE_LINES;
+            lines_left = MESSAGE_LINES;
         }
     }
     own
 }
 
-/// What ends a message in colour.
+/// Escape sequence at the end of a coloured message.
 const END_OF_COLOUR: &str = "\u{1b}[0m";
 
-/// The lines of a program, without blank ones, without what launchers add once it has ended badly, and without what DMTCP remarks; all lines if
-/// there are no others.
+/// Returns the program's own lines: without blank lines, launchers' messages about a failure, and DMTCP's notes and warnings. Returns all lines if no
+/// others exist.
 pub fn own_lines(text: &str) -> Vec<&str> {
     let is_written = |line: &&str| !line.trim().is_empty();
     let own: Vec<&str> = without_dmtcp(text)
@@ -216,12 +216,12 @@ pub fn own_lines(text: &str) -> Vec<&str> {
     }
 }
 
-/// What a program said at its end, in one line, bounded: the first line that tells of an error, and the last two. What launchers add to it is
-/// left out, unless there is nothing else.
+/// Returns the last message of a program in one line of at most 400 characters: the first line that mentions an error, and the last two lines.
+/// Launchers' messages are removed, unless there is nothing else.
 pub(crate) fn own_words(text: &str) -> String {
     let mut own: Vec<&str> = Vec::new();
     for line in own_lines(text).into_iter().map(str::trim) {
-        // ranks say the same, one after another
+        // several ranks print the same line
         if own.last() != Some(&line) {
             own.push(line);
         }
@@ -231,30 +231,39 @@ pub(crate) fn own_words(text: &str) -> String {
         WRONG.iter().any(|word| line.contains(word))
     };
     let last = own.len().saturating_sub(2);
-    let mut told: Vec<&str> = own[..last]
+    let mut selected: Vec<&str> = own[..last]
         .iter()
         .find(|l| is_wrong(l))
         .copied()
         .into_iter()
         .collect();
-    // without such a line, one more of the last ones
-    let from = if told.is_empty() {
+    // without an error line, take one more of the last lines
+    let from = if selected.is_empty() {
         own.len().saturating_sub(3)
     } else {
         last
     };
-    let rest = own[from..].iter().filter(|line| !told.contains(line));
+    let rest = own[from..].iter().filter(|line| !selected.contains(line));
     let rest: Vec<&str> = rest.copied().collect();
-    told.extend(rest);
-    let told = told.join(" | ");
-    match told.char_indices().rev().nth(399) {
-        Some((at, _)) => format!("…{}", &told[at..]),
-        None if told.is_empty() => "no output".into(),
-        None => told,
+    selected.extend(rest);
+    let selected = selected.join(" | ");
+    match selected.char_indices().rev().nth(399) {
+        Some((at, _)) => format!("…{}", &selected[at..]),
+        None if selected.is_empty() => "no output".into(),
+        None => selected,
     }
 }
 
-/// Compiles a pattern of a descriptor, in which `^` and `$` match at every line.
+/// Returns the stream in which a pattern is found: standard error if the pattern is only there, otherwise standard output.
+pub(crate) fn stream_with<'a>(pattern: &Regex, (stdout, stderr): (&'a str, &'a str)) -> &'a str {
+    if !pattern.is_match(stdout) && pattern.is_match(stderr) {
+        stderr
+    } else {
+        stdout
+    }
+}
+
+/// Compiles a pattern of a descriptor, with `^` and `$` matching at every line.
 pub(crate) fn compile(app: &Descriptor, pattern: &str) -> Result<Regex, RunError> {
     Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor {
         app: app.name.clone(),
@@ -276,15 +285,15 @@ mod tests {
         --------------------------------------------------------------------------\n";
 
     #[test]
-    fn the_programs_own_error_is_told_and_not_what_the_launcher_adds() {
-        let told = own_words(OPEN_MPI);
+    fn the_programs_own_error_is_reported_without_the_launchers_additions() {
+        let selected = own_words(OPEN_MPI);
         assert!(
-            told.starts_with("Fortran runtime error: Cannot open file 'heat.nml'"),
-            "{told}"
+            selected.starts_with("Fortran runtime error: Cannot open file 'heat.nml'"),
+            "{selected}"
         );
         assert!(
-            !told.contains("Process name") && !told.contains("----"),
-            "{told}"
+            !selected.contains("Process name") && !selected.contains("----"),
+            "{selected}"
         );
         assert!(was_started(OPEN_MPI));
         let hydra = "panic: bad mesh\n\n=====================\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 7 RUNNING AT n1\n\
@@ -294,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dmtcp_remarks_is_not_what_the_program_said() {
+    fn remarks_of_dmtcp_are_not_output_of_the_program() {
         let text = "\u{1b}[0;33m[2026-11-25T22:45:43.260, 40000, 40000, Warning] at signalwrappers.cpp:158 in sigaction; REASON='JWARNING(false) failed; \
             (stopSignal = 12);Message: Application trying to use DMTCP's signal\n  You should employ a different signal\n  (Further warnings will be suppressed.)\u{1b}[0m\n\
             At line 12 of file heat2d.f90\nFortran runtime error: Cannot open file 'heat.nml'\n\
@@ -322,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn without_own_words_the_launchers_are_told() {
+    fn without_own_output_the_launchers_message_is_reported() {
         let launcher = "----------\nThere are not enough slots available in the system to satisfy the 64\nslots that were requested by the application:\n----------\n";
         assert!(own_words(launcher).contains("not enough slots"));
         assert!(!was_started(launcher));
@@ -331,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn three_lines_at_the_end_are_told_where_none_is_an_error_and_long_ones_are_cut() {
+    fn the_last_three_lines_are_reported_where_none_is_an_error_and_long_ones_are_cut() {
         assert_eq!(own_words("a\nb\nc\nd\n"), "b | c | d");
         assert!(own_words(&"x".repeat(1000)).chars().count() <= 401);
     }

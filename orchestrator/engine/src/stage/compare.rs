@@ -1,4 +1,4 @@
-//! What differs between the checkpoints of a series, measured before the next one overwrites them.
+//! Measures differences between the checkpoints of a series, before the next checkpoint overwrites them.
 
 use super::checkpoint_stage::{NodePart, Stage, Taken, lost};
 use crate::{
@@ -16,16 +16,16 @@ use cvc_image::{OwnerZone, Part};
 use cvc_probe::sentinel::{CheckpointFiles, SeriesState};
 use std::collections::BTreeMap;
 
-/// The checkpoints that were measured. Their hashes are where their files are: with the sentinels of the nodes.
+/// The measured checkpoints. Their hashes are stored by the sentinels on the nodes that have the files.
 pub(super) struct Compare<'r> {
     run: &'r RunContext,
     measured: Vec<Measured>,
-    /// Whether the last of them may be none: its files could change while they were read.
+    /// Whether the last checkpoint may be invalid, because its files could change while they were read.
     is_unconfirmed: bool,
 }
 
 impl<'r> Compare<'r> {
-    /// None yet of a run.
+    /// Creates an empty series for a run.
     pub fn new(run: &'r RunContext) -> Self {
         Self {
             run,
@@ -34,7 +34,7 @@ impl<'r> Compare<'r> {
         }
     }
 
-    /// Those that are.
+    /// Returns the valid checkpoints.
     fn confirmed(&self) -> &[Measured] {
         let unconfirmed = usize::from(self.is_unconfirmed);
         &self.measured[..self.measured.len() - unconfirmed]
@@ -74,18 +74,18 @@ impl Stage for Compare<'_> {
         }
     }
 
-    /// Lets sentinels forget the hashes: the restart needs the memory. One that does not answer has nothing to forget.
-    async fn before_restart(&mut self) -> Result<(), RunFailure> {
+    /// Makes sentinels delete the hashes, because the restart needs the memory. A sentinel that does not answer has no hashes.
+    async fn before_restart(&mut self) -> Result<Option<u64>, RunFailure> {
         let used = &self.run.used;
         let _ = used
             .crew
             .series_end(&used.places(), &used.marker, SOON)
             .await;
-        Ok(())
+        Ok(None)
     }
 
     async fn finish(&mut self) -> Result<(), RunFailure> {
-        self.before_restart().await
+        self.before_restart().await.map(drop)
     }
 
     fn measure(&self, planned: u64, to: &mut Findings) {
@@ -93,7 +93,7 @@ impl Stage for Compare<'_> {
     }
 }
 
-/// Returns what is known of a checkpoint after so many others before it is read.
+/// Returns the measurements of a checkpoint before any of its files is read: zero bytes. `earlier` is the number of measured checkpoints before it.
 fn nothing(taken: &Taken, earlier: usize) -> Measured {
     Measured {
         number: taken.number,
@@ -105,7 +105,7 @@ fn nothing(taken: &Taken, earlier: usize) -> Measured {
     }
 }
 
-/// Adds what was measured of the files of a node.
+/// Adds the measurements of one node's files.
 fn put(all: &mut Measured, node: &SeriesState) {
     all.bytes += node.bytes;
     for (sum, own) in all.changed.iter_mut().zip(&node.changed) {
@@ -124,19 +124,19 @@ fn put(all: &mut Measured, node: &SeriesState) {
             }
         }
     }
-    // nodes read side by side
+    // nodes read concurrently: the slowest counts
     all.hash_s = all.hash_s.max(node.hash_s);
 }
 
-/// Returns why a checkpoint was not compared. A node that reads it for too long is alive.
+/// Returns the failure that a checkpoint was not compared. A node that merely needs too long for reading is not lost.
 fn not_compared(number: u64, error: &CrewError) -> RunFailure {
-    let what = format!("what changed until checkpoint {number} cannot be told");
+    let what = format!("the changes up to checkpoint {number} are unknown");
     if let CrewError::Timeout { host, limit_s, .. } = error {
         return RunFailure::new(
             Cause::Checkpoint,
             format!(
-                "{what}: {host} has read and hashed its images for {limit_s} s, and was not ready: choose a faster storage area, a smaller workload or more \
-                 nodes, or write `compare = false` in the moment"
+                "{what}: {host} was still reading and hashing its images after {limit_s} s: choose a faster storage area, a smaller workload or more nodes, or \
+                 write `compare = false` in the moment"
             ),
         );
     }
@@ -145,36 +145,36 @@ fn not_compared(number: u64, error: &CrewError) -> RunFailure {
     failure
 }
 
-/// At most so many files restore a state by [`MethodName::Bounded`].
+/// Maximum number of files needed to restore a state with [`MethodName::Bounded`].
 const BOUNDED_FILES: u32 = 3;
 
-/// Returns a method with the threshold that it has by default.
+/// Returns a method with its default threshold.
 pub(super) fn method(name: MethodName) -> Method {
     name.with(Threshold::DEFAULT, BOUNDED_FILES)
 }
 
-/// Bytes that changed since an earlier checkpoint, by part, without parts that did not.
+/// Bytes that changed since an earlier checkpoint, by part; parts without changes are left out.
 type ByPart = BTreeMap<Part, u64>;
 
-/// What was measured of a checkpoint.
+/// Measurements of a checkpoint.
 #[derive(Debug)]
 struct Measured {
-    /// Its number among the checkpoints of the run, from 1. Numbers that are missing were not measured.
+    /// Number among the checkpoints of the run, from 1. Checkpoints whose numbers are missing were not measured.
     pub number: u64,
-    /// When it was asked for, seconds of computation; of one that the program writes itself, when its reading began, seconds since the program's
-    /// start.
+    /// Time of the request, seconds since the program began to compute. For a checkpoint that the program writes by itself: when cvc began to read
+    /// its files, seconds since the program's start.
     pub at_s: f64,
-    /// What can change of it.
+    /// Size of the part of the checkpoint that can change, bytes.
     pub bytes: u64,
-    /// Since each earlier one.
+    /// Bytes changed since each earlier measured checkpoint, in the order of the series.
     pub changed: Vec<u64>,
-    /// Since the one before and since the first, by its place in the series.
+    /// Bytes changed since the previous and since the first measured checkpoint, by the index of that earlier checkpoint in the series.
     pub parts: BTreeMap<usize, ByPart>,
-    /// Time to read and hash it.
+    /// Time to read and hash the checkpoint, seconds.
     pub hash_s: f64,
 }
 
-/// What was measured, as differences between all of them.
+/// Returns the differences between all measured checkpoints.
 fn matrix(all: &[Measured]) -> Matrix {
     Matrix::new(
         all.iter().map(|m| m.at_s).collect(),
@@ -183,7 +183,7 @@ fn matrix(all: &[Measured]) -> Matrix {
     )
 }
 
-/// Records what was measured of a series of so many planned checkpoints, and what each method would store of it.
+/// Records the measurements of a series with `planned` planned checkpoints, and the bytes that each method would store for it.
 fn record(all: &[Measured], planned: u64, to: &mut Findings) {
     record_count(all.len(), planned, to);
     if all.is_empty() {
@@ -229,7 +229,7 @@ fn record(all: &[Measured], planned: u64, to: &mut Findings) {
     record_methods(all, to);
 }
 
-/// Records how many checkpoints of so many planned ones a series has.
+/// Records how many of the `planned` checkpoints a series has.
 fn record_count(taken: usize, planned: u64, to: &mut Findings) {
     to.count(
         names::SERIES_CHECKPOINTS,
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use cvc_core::ids::RunId;
 
-    /// Three checkpoints of 100 bytes: 10 change always, and 20 more are left behind by each.
+    /// Returns three checkpoints of 100 bytes. 10 bytes change every time; each checkpoint changes 20 further bytes for good.
     fn series() -> [Measured; 3] {
         let of = |number, changed| Measured {
             number,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_tells_what_each_method_stores() {
+    fn a_series_shows_the_size_of_each_method() {
         let mut findings = Findings::new(RunId::of(b"r"));
         record(&series(), 5, &mut findings);
         let of = |name: &str, labels: &[(&str, &str)]| {
@@ -302,7 +302,7 @@ mod tests {
         assert!((taken - 3.0).abs() < f64::EPSILON);
         let totals =
             MethodName::ALL.map(|m| of(names::SERIES_TOTAL_BYTES, &[("method", m.as_str())]));
-        // 50 is not more than twice 30: ADCA stays with its base
+        // 50 is not more than twice 30: ADCA keeps its base
         assert_eq!(totals, [300.0, 160.0, 180.0, 180.0, 180.0]);
         let labels = [("ckpt", "3"), ("method", "incremental"), ("base", "2")];
         assert_eq!(of(names::SERIES_STORED_BYTES, &labels), 30.0);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_that_was_not_measured_leaves_its_number_out() {
+    fn a_checkpoint_that_was_not_measured_leaves_a_gap() {
         let mut series = series();
         series[2].number = 4;
         let mut findings = Findings::new(RunId::of(b"r"));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_nodes_have_measured_is_added_and_their_times_are_not() {
+    fn sizes_of_several_nodes_are_added_and_their_times_are_not() {
         let node = |bytes, since_first, since_previous, hash_s| SeriesState {
             bytes,
             changed: vec![since_first, since_previous],

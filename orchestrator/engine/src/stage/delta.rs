@@ -1,6 +1,6 @@
-//! The checkpoints of a series, stored as deltas while the program runs, and in all other ways after its end.
+//! Stores the checkpoints of a series as deltas: with the first configured method while the program runs, with all others after its end.
 
-use super::checkpoint_stage::{Hold, NodePart, SCRATCH, Stage, Taken, lost};
+use super::checkpoint_stage::{Hold, NodePart, Stage, Taken, lost};
 use crate::{
     crew::{self, CrewError},
     run::{AllocatedNodes, AttemptReporter, Findings, LATER, RunFailure, fetch},
@@ -16,40 +16,41 @@ use cvc_delta_rules::BlockSize;
 use cvc_probe::sentinel::{CheckpointFiles, DeltaDone, DeltaOptions, DeltaWork, StoredFigures};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Directory in the directory of a run for the series that is kept.
+/// Subdirectory of a run's directory for a series that is kept.
 const KEPT: &str = "deltas";
 
-/// A way to store the series, with what was measured of it.
+/// A method of storing the series (delta method, codec, block size), with its measurements.
 #[derive(Debug)]
 struct Way {
     way: DeltaWay,
     states: Vec<StoredFigures>,
-    /// Times of restores, seconds; of the first states.
+    /// Restore time of each state that was restored, from the first, seconds. A state is the content of one checkpoint.
     restores_s: Vec<f64>,
-    /// Maximum of memory of a process meanwhile, bytes, where the kernel shows it.
+    /// Peak memory of a process that stored or restored states, bytes; `None` if the kernel does not report it.
     memory_bytes: Option<u64>,
 }
 
-/// The series of a run, on the nodes that have its checkpoints.
+/// The series of a run's checkpoints, on the nodes that have them.
 pub(super) struct Delta<'r> {
     used: &'r AllocatedNodes,
-    /// Directories of the run: where it works, and where what is kept of it goes.
-    work: &'r Utf8Path,
+    /// Directory of the series during the run.
+    at: Utf8PathBuf,
+    /// Directory of the run, where a kept series is stored.
     dir: &'r Utf8Path,
     keep: bool,
-    /// The nodes that have its checkpoints.
+    /// Nodes that have checkpoints of the run.
     nodes: Vec<String>,
-    /// The first is made while the program runs.
+    /// Configured methods. The first is carried out while the program runs.
     ways: Vec<Way>,
-    /// Bytes of the state that the run is restarted from.
+    /// Size of the state that the run is restarted from, bytes.
     restarted_bytes: Option<u64>,
 }
 
 impl<'r> Delta<'r> {
-    /// None yet of a run.
+    /// Creates an empty series for a run.
     pub fn new(
         used: &'r AllocatedNodes,
-        work: &'r Utf8Path,
+        at: Utf8PathBuf,
         dir: &'r Utf8Path,
         settings: &DeltaSettings,
     ) -> Self {
@@ -61,7 +62,7 @@ impl<'r> Delta<'r> {
         };
         Self {
             used,
-            work,
+            at,
             dir,
             keep: settings.keep,
             nodes: Vec::new(),
@@ -70,18 +71,18 @@ impl<'r> Delta<'r> {
         }
     }
 
-    /// Lets nodes work side by side; `cause` is that of a failure, and `what` says what failed.
+    /// Sends requests to nodes concurrently. `cause` is the cause of a failure, and `what` names the failed work in its message.
     async fn work(
         &self,
         works: Vec<(String, DeltaWork)>,
         cause: Cause,
         what: &str,
     ) -> Result<Vec<DeltaDone>, RunFailure> {
-        let (used, dir) = (self.used, self.work.join(SCRATCH));
+        let used = self.used;
         let several = works.len() > 1;
         let answers = used
             .crew
-            .deltas(&used.marker, dir.as_std_path(), works, LATER)
+            .deltas(&used.marker, self.at.as_std_path(), works, LATER)
             .await;
         let mut all = Vec::new();
         for (node, done) in crew::whole(answers).map_err(|error| not_done(what, &error))? {
@@ -102,7 +103,7 @@ impl<'r> Delta<'r> {
         Ok(all)
     }
 
-    /// The same work on all nodes that have checkpoints of the run.
+    /// Sends the same request to all nodes that have checkpoints of the run.
     async fn everywhere(
         &self,
         work: DeltaWork,
@@ -114,7 +115,7 @@ impl<'r> Delta<'r> {
         self.work(works, cause, what).await
     }
 
-    /// Takes over what nodes have stored while the program ran.
+    /// Stores the measurements that nodes made while the program ran.
     fn note_live(&mut self, done: &[DeltaDone]) {
         if let Some(live) = self.ways.first_mut() {
             live.states = add_up(done.iter().map(|d| d.live.as_slice()));
@@ -123,7 +124,7 @@ impl<'r> Delta<'r> {
 
     fn note_memory(&mut self, way: usize, done: &[DeltaDone]) {
         if let Some(way) = self.ways.get_mut(way) {
-            // a node that does not show it makes it unknown
+            // if one node does not report its memory, the maximum is unknown
             let peaks: Option<Vec<u64>> = done.iter().map(|d| d.memory_bytes).collect();
             way.memory_bytes = way
                 .memory_bytes
@@ -131,7 +132,7 @@ impl<'r> Delta<'r> {
         }
     }
 
-    /// The `n`th way, for people.
+    /// Returns the `n`th method as display text.
     fn title(&self, n: usize) -> String {
         self.ways.get(n).map_or_else(String::new, |way| {
             let DeltaWay {
@@ -147,7 +148,7 @@ impl<'r> Delta<'r> {
         })
     }
 
-    /// Makes the series in the `n`th way from the states of the first one, and restores each state of it.
+    /// Stores the series with the `n`th method, from the states that the first method stored, and restores each state.
     async fn evaluate_way(&mut self, n: usize, stop: &AtomicBool) -> Result<(), RunFailure> {
         let what = format!("{} cannot be made", self.title(n));
         let states = self.ways.first().map_or(0, |live| live.states.len());
@@ -179,7 +180,7 @@ impl<'r> Delta<'r> {
         Ok(())
     }
 
-    /// Brings the series of other nodes to where that of this one is kept, before they remove them.
+    /// Copies the other nodes' series to their final place on this machine, before those nodes remove them.
     async fn fetch(&self) -> Result<(), RunFailure> {
         let used = self.used;
         let nodes = self.nodes.iter().map(String::as_str);
@@ -187,10 +188,10 @@ impl<'r> Delta<'r> {
             let kept = self.kept(node);
             std::fs::create_dir_all(&kept)
                 .map_err(|error| RunFailure::new(Cause::Store, format!("{kept}: {error}")))?;
-            let patterns = [format!("{SCRATCH}/series/*")];
+            let patterns = ["series/*".to_owned()];
             let found = used
                 .crew
-                .globs(&[node], self.work.as_std_path(), &patterns, LATER)
+                .globs(&[node], self.at.as_std_path(), &patterns, LATER)
                 .await;
             for (_, files) in crew::whole(found).map_err(|error| lost(&error))? {
                 for file in files {
@@ -202,7 +203,7 @@ impl<'r> Delta<'r> {
         Ok(())
     }
 
-    /// Where the series of a node is kept: that of the only one without its name.
+    /// Returns the final directory of a node's series. The path includes the node's name if there are several nodes.
     fn kept(&self, node: &str) -> Utf8PathBuf {
         let kept = self.dir.join(KEPT);
         if self.nodes.len() > 1 {
@@ -215,7 +216,7 @@ impl<'r> Delta<'r> {
 
 #[async_trait]
 impl Stage for Delta<'_> {
-    /// Copies files of a program, which does not wait.
+    /// Copies a checkpoint's files if the program writes its checkpoints itself, because such a program does not wait until the checkpoint is stored.
     async fn hold(&mut self, taken: &mut Taken) -> Result<Hold, RunFailure> {
         let of_program = |part: &NodePart| matches!(part.files, CheckpointFiles::Own { .. });
         if !taken.parts.iter().all(of_program) {
@@ -255,7 +256,7 @@ impl Stage for Delta<'_> {
         let nodes: Vec<String> = taken.parts.iter().map(|part| part.node.clone()).collect();
         if !self.nodes.is_empty() && self.nodes != nodes {
             let (now, before) = (nodes.join(", "), self.nodes.join(", "));
-            let why = format!("{what}: its files are on {now}, those before on {before}");
+            let why = format!("{what}: its files are on {now}, the previous ones on {before}");
             return Err(RunFailure::new(Cause::Checkpoint, why));
         }
         self.nodes = nodes;
@@ -265,7 +266,7 @@ impl Stage for Delta<'_> {
         Ok(())
     }
 
-    async fn before_restart(&mut self) -> Result<(), RunFailure> {
+    async fn before_restart(&mut self) -> Result<Option<u64>, RunFailure> {
         let state = self.ways.first().map_or(0, |live| live.states.len());
         let what = format!("state {state}, restored from its deltas, cannot be restarted");
         if state == 0 {
@@ -276,7 +277,7 @@ impl Stage for Delta<'_> {
             .everywhere(DeltaWork::Replace, Cause::Restart, &what)
             .await?;
         self.restarted_bytes = Some(done.iter().map(|d| d.same_bytes).sum());
-        Ok(())
+        Ok(None)
     }
 
     async fn evaluate(
@@ -291,7 +292,7 @@ impl Stage for Delta<'_> {
         Ok(())
     }
 
-    /// Waits for what nodes have begun, and counts what they have stored. One that does not answer does nothing any more.
+    /// Waits for work that nodes have begun, and adds its results. A node that does not answer has stopped working.
     async fn settle(&mut self) {
         let settled = self.everywhere(DeltaWork::Settle, Cause::Checkpoint, "");
         if let Ok(done) = settled.await {
@@ -325,7 +326,7 @@ impl Stage for Delta<'_> {
                 ("block", way.way.block.0.to_string()),
             ];
             if n == 0 {
-                // the program had cores meanwhile: its times compare with no others
+                // the program used the cores at the same time, so these times are comparable with no others
                 labels.push(("live", "true".to_owned()));
             }
             let mut record = |name, value, unit, source, ckpt: Option<u64>| {
@@ -362,7 +363,7 @@ impl Stage for Delta<'_> {
     }
 }
 
-/// Returns how a node is to store states.
+/// Converts a method to the options that a node needs to store states.
 fn to_options(way: DeltaWay, what: &str) -> Result<DeltaOptions, RunFailure> {
     let block = BlockSize::new(way.block.0)
         .map_err(|rule| RunFailure::new(Cause::Checkpoint, format!("{what}: {rule}")))?;
@@ -373,7 +374,8 @@ fn to_options(way: DeltaWay, what: &str) -> Result<DeltaOptions, RunFailure> {
     })
 }
 
-/// Adds up states of which each node stored a part, side by side; those that not all have stored are none.
+/// Combines the figures of states of which the nodes stored parts concurrently: sums the bytes, and takes the longest time. States that some node did
+/// not store are excluded.
 fn add_up<'a>(nodes: impl Iterator<Item = &'a [StoredFigures]>) -> Vec<StoredFigures> {
     nodes
         .map(<[StoredFigures]>::to_vec)
@@ -388,7 +390,7 @@ fn add_up<'a>(nodes: impl Iterator<Item = &'a [StoredFigures]>) -> Vec<StoredFig
         .unwrap_or_default()
 }
 
-/// Returns why a node did not do its work.
+/// Returns why a node did not carry out its work.
 fn not_done(what: &str, error: &CrewError) -> RunFailure {
     let mut failure = lost(error);
     failure.detail = format!("{what}: {}", failure.detail);
@@ -402,15 +404,19 @@ mod tests {
         run::{Node, Nodes},
         transport::Transport,
     };
-    use cvc_core::{campaign::StorageKind, ids::RunId, units::ByteSize};
+    use cvc_core::{
+        campaign::{SCRATCH, StorageKind},
+        ids::RunId,
+        units::ByteSize,
+    };
     use cvc_delta::Series;
     use cvc_delta_rules::{Codec, MethodName};
     use std::time::Duration;
 
-    /// Real checkpoints of a small program on two ranks.
+    /// Real checkpoints of a small program with two ranks.
     const RELAX: &str = "../delta/tests/fixtures/relax";
 
-    /// A run on this machine alone, in a directory.
+    /// Returns the nodes of a run on this machine alone, in a directory.
     fn here(marker: &str) -> AllocatedNodes {
         let Nodes { crew, head, .. } = Nodes::here();
         let ranks: Vec<Node> = vec![head.clone()];
@@ -422,6 +428,7 @@ mod tests {
             storage: StorageKind::NodeLocal,
             marker: marker.to_owned(),
             dirs: Vec::new(),
+            file_system: None,
         }
     }
 
@@ -434,12 +441,13 @@ mod tests {
         }
     }
 
-    /// One of the checkpoints, where they lie.
+    /// Returns one of the checkpoints, with its files.
     fn taken(number: u64) -> Taken {
         let part = NodePart {
             node: "localhost".into(),
             files: CheckpointFiles::Dir(format!("{RELAX}/{number}").into()),
             content_bytes: 0,
+            also: Vec::new(),
         };
         Taken {
             number,
@@ -460,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_was_dropped_ends_all_the_same_and_is_counted() {
+    async fn a_dropped_store_still_ends_and_is_counted() {
         let root = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(root.path()).expect("UTF-8");
         let (work, dir) = (root.join("work"), root.join("run"));
@@ -468,7 +476,7 @@ mod tests {
             std::fs::create_dir(made).expect("makes");
         }
         let (used, settings) = (here("dropped"), settings(&[MethodName::Incremental]));
-        let mut delta = Delta::new(&used, &work, &dir, &settings);
+        let mut delta = Delta::new(&used, work.join(SCRATCH), &dir, &settings);
         delta.after(&taken(1)).await.expect("stored");
         let second = taken(2);
         let limit = Duration::from_millis(1);
@@ -489,7 +497,7 @@ mod tests {
             here("ways"),
             settings(&[MethodName::Incremental, MethodName::Full]),
         );
-        let mut delta = Delta::new(&used, root, root, &settings);
+        let mut delta = Delta::new(&used, root.join(SCRATCH), root, &settings);
         let reporter = AttemptReporter {
             run: RunId::of(b"r"),
             to: tokio::sync::mpsc::unbounded_channel().0,
@@ -529,7 +537,7 @@ mod tests {
             [of(1, 200, 0.25), of(2, 20, 0.5)],
         );
         let both = add_up([a.as_slice(), b.as_slice()].into_iter());
-        // the node that is gone has not stored the third
+        // the lost node has not stored the third state
         assert_eq!(both, [of(1, 300, 0.5), of(2, 30, 0.5)]);
         assert_eq!(add_up(std::iter::once(a.as_slice())), a);
         assert_eq!(add_up(std::iter::empty()), []);

@@ -1,10 +1,10 @@
-//! POSIX and MPI-IO operations, by Darshan with DXT.
+//! Traces POSIX and MPI-IO operations with Darshan, including its extended tracing (DXT).
 
 use super::{
     contract::{Instrumentation, Tracer},
     totals::{Moved, Totals},
 };
-use crate::mpi::{Launcher, Missing, launcher};
+use crate::mpi::{Launcher, Missing, launcher, linked_mpi};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{campaign::MpiFamily, paths};
 use cvc_trace::{
@@ -16,16 +16,16 @@ use std::{
     fs,
 };
 
-/// Darshan's log.
+/// File name of Darshan's log.
 const LOG: &str = "run.darshan";
 
-/// Version since which Darshan writes its logs in a way that OMPIO cannot damage.
+/// First version of Darshan (major, minor) whose logs are not damaged if they are written through OMPIO.
 const SOUND: (u32, u32) = (3, 5);
 
-/// Maximum number of files whose writers are remembered.
-const MOST_FILES: usize = 1 << 20;
+/// Maximum number of files whose writers are stored.
+const MAX_FILES: usize = 1 << 20;
 
-/// Darshan.
+/// Darshan as a tracer.
 pub(super) struct Darshan;
 
 impl Tracer for Darshan {
@@ -37,7 +37,7 @@ impl Tracer for Darshan {
         "Darshan"
     }
 
-    /// Finds the library for preloading: that of `CVC_DARSHAN_LIB` or of a family, or the one beside `darshan-config`.
+    /// Finds the library to preload: from `CVC_DARSHAN_LIB`, from the variable of an MPI family, or next to `darshan-config`.
     fn find(&self) -> Result<Utf8PathBuf, Missing> {
         let missing = || {
             Missing {
@@ -69,6 +69,29 @@ impl Tracer for Darshan {
             .ok_or_else(missing)
     }
 
+    /// Checks the family, because the library calls functions of the MPI library that it was built with.
+    fn check_family(&self, tool: &Utf8Path, family: &dyn Launcher) -> Result<(), Missing> {
+        let own = of_family(family).map(Utf8PathBuf::from);
+        let tool = own.as_deref().unwrap_or(tool);
+        let Some(linked) = linked_mpi(tool).filter(|linked| linked.family.word() != family.name())
+        else {
+            return Ok(());
+        };
+        let variable = variable_of(family);
+        Err(Missing {
+            what: format!(
+                "Darshan's library {tool} was built with {} ({}), and would crash programs of {}",
+                launcher(linked.family).title(),
+                linked.library,
+                family.title()
+            ),
+            hint: format!(
+                "set {variable} to a libdarshan.so that was built with {}",
+                family.title()
+            ),
+        })
+    }
+
     fn instrument(
         &self,
         tool: &Utf8Path,
@@ -85,8 +108,8 @@ impl Tracer for Darshan {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
         if family.sieves_writes() && version_of(tool).is_none_or(|version| version < SOUND) {
-            // aggregators of the log's collective writes read, change and write back what others write (darshan issue 1064). Of 33 runs of BT-IO
-            // on 4 ranks with Open MPI 4.1.4 and Darshan 3.4.7, 7 left a damaged log, and with one aggregator none
+            // the aggregators that write the log collectively may overwrite ranges that others write (darshan issue 1064). In 33 runs of BT-IO on 4
+            // ranks with Open MPI 4.1.4 and Darshan 3.4.7, 7 left a damaged log; with one aggregator none did
             env.insert("DARSHAN_LOGHINTS".to_owned(), "cb_nodes=1".to_owned());
         }
         Instrumentation {
@@ -101,7 +124,8 @@ impl Tracer for Darshan {
         Some(LOG)
     }
 
-    /// Sums are those of the counters, which have every operation; when and where writes were is known of DXT's events alone, which streams do not have.
+    /// Takes sums from Darshan's counters, which include every operation. Times and offsets of writes come from DXT's events, which lack operations
+    /// on streams.
     fn add_up(
         &self,
         trace: &Utf8Path,
@@ -112,7 +136,7 @@ impl Tracer for Darshan {
             let bytes = record.sums.written_bytes().unwrap_or(0);
             if let Some(rank) = record
                 .rank
-                .filter(|_| bytes > 0 && written.len() < MOST_FILES)
+                .filter(|_| bytes > 0 && written.len() < MAX_FILES)
             {
                 let of = written.entry((record.sums.module, record.id)).or_default();
                 of.push((u32::try_from(rank).unwrap_or(u32::MAX), bytes));
@@ -135,20 +159,20 @@ impl Tracer for Darshan {
     }
 }
 
-/// The library for one family of MPI libraries, by `CVC_DARSHAN_LIB_MPICH` or `CVC_DARSHAN_LIB_OPENMPI`: Darshan is built against the headers of one, and
-/// ends programs of others.
+/// Returns the library for one family of MPI libraries, from `CVC_DARSHAN_LIB_MPICH` or `CVC_DARSHAN_LIB_OPENMPI`. Darshan is built against the
+/// headers of one family, and programs of other families crash with it.
 fn of_family(family: &dyn Launcher) -> Option<String> {
-    std::env::var(format!(
-        "CVC_DARSHAN_LIB_{}",
-        family.name().to_ascii_uppercase()
-    ))
-    .ok()
+    std::env::var(variable_of(family)).ok()
 }
 
-/// Bytes that ranks wrote, with a record of their own, by module and file.
+fn variable_of(family: &dyn Launcher) -> String {
+    format!("CVC_DARSHAN_LIB_{}", family.name().to_ascii_uppercase())
+}
+
+/// Bytes that ranks wrote, for files with a record for each rank, by module and file.
 type Written = HashMap<(DarshanModule, DarshanRecordId), Vec<(u32, u64)>>;
 
-/// Adds what the log counted of the run's files, by the lowest interface of each.
+/// Adds the log's counters for the run's files. For each file, only the lowest interface is counted.
 fn add_counters(log: &DarshanSummary, written: &Written, totals: &mut Totals<'_>) {
     let ns = |seconds: Option<f64>| (seconds.unwrap_or(0.0) * 1e9) as u64;
     if log.moved().is_some() {
@@ -169,29 +193,29 @@ fn add_counters(log: &DarshanSummary, written: &Written, totals: &mut Totals<'_>
             moved(sums.writes(), sums.written_bytes(), sums.write_s()),
         );
         totals.add_metadata_s(sums.meta_s().unwrap_or(0.0));
-        // what has events is known from them
+        // the writers of files with events are taken from the events
         if sums.module == DarshanModule::Posix && log.header.has_events() {
             continue;
         }
         for (rank, bytes) in written.get(&(sums.module, file.id)).into_iter().flatten() {
-            // numbers of files that events do not reach
+            // numbers that the events do not use
             totals.add_written(FileId(u32::MAX - number), ProcessId(*rank), *bytes);
         }
     }
 }
 
-/// Major and minor version of the Darshan that a library belongs to, by the file for pkg-config that is installed with it, or by the directory that
-/// Spack and others put it into.
+/// Returns the major and the minor version of a library's Darshan: from the pkg-config file installed with it, or from the name of its directory, as
+/// in Spack.
 fn version_of(library: &Utf8Path) -> Option<(u32, u32)> {
     let directory = library.parent()?;
-    let told = ["darshan-runtime.pc", "darshan.pc"]
+    let from_package = ["darshan-runtime.pc", "darshan.pc"]
         .iter()
         .find_map(|name| {
             let text = fs::read_to_string(directory.join("pkgconfig").join(name)).ok()?;
             let version = text.lines().find_map(|l| l.strip_prefix("Version:"))?;
             numbers(version.trim())
         });
-    told.or_else(|| {
+    from_package.or_else(|| {
         let mut words = library.components().map(|c| c.as_str());
         words.find_map(|word| {
             let of = word.strip_prefix("darshan-")?;
@@ -200,7 +224,7 @@ fn version_of(library: &Utf8Path) -> Option<(u32, u32)> {
     })
 }
 
-/// The first two numbers of a version.
+/// Returns the first two numbers of a version.
 fn numbers(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
@@ -244,6 +268,52 @@ mod tests {
     }
 
     #[test]
+    fn a_library_of_another_mpi_is_refused() {
+        let mut seen = 0;
+        for (path, family, other) in [
+            (
+                "/opt/darshan/mpich/lib/libdarshan.so",
+                MpiFamily::Mpich,
+                MpiFamily::OpenMpi,
+            ),
+            (
+                "/opt/darshan/openmpi/lib/libdarshan.so",
+                MpiFamily::OpenMpi,
+                MpiFamily::Mpich,
+            ),
+        ] {
+            let library = Utf8Path::new(path);
+            if !library.is_file()
+                || of_family(launcher(family)).is_some()
+                || of_family(launcher(other)).is_some()
+            {
+                continue;
+            }
+            seen += 1;
+            assert_eq!(Darshan.check_family(library, launcher(family)), Ok(()));
+            let missing = Darshan
+                .check_family(library, launcher(other))
+                .expect_err("of another one");
+            let (built, wanted) = (launcher(family).title(), launcher(other).title());
+            assert!(
+                missing.what.contains(&format!("was built with {built}")),
+                "{missing}"
+            );
+            assert!(
+                missing.hint.ends_with(&format!("built with {wanted}")),
+                "{missing}"
+            );
+        }
+        // a file that is not a library has no version
+        let text = Utf8Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        assert_eq!(
+            Darshan.check_family(text, launcher(MpiFamily::Mpich)),
+            Ok(())
+        );
+        assert!(seen != 1, "both libraries or none");
+    }
+
+    #[test]
     fn the_version_is_also_read_from_the_directory() {
         let of = |path: &str| version_of(Utf8Path::new(path));
         assert_eq!(
@@ -255,7 +325,7 @@ mod tests {
         assert_eq!(of("/usr/lib/libdarshan.so"), None);
     }
 
-    /// What a log of the reader's tests comes to, and what is missing in it.
+    /// Returns the sums of a log from the reader's tests, and the missing parts of the log.
     fn read(log: &str) -> (BTreeMap<String, f64>, Vec<String>) {
         let data = Utf8Path::new(concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -269,7 +339,7 @@ mod tests {
             tmp: nowhere,
         };
         Darshan
-            .read(&data.join(log), places, &mut found)
+            .read(&data.join(log), &mut Totals::new(places), &mut found)
             .expect("what can be read");
         let records = found.records.into_iter().map(|r| (r.name, r.value));
         (records.collect(), found.notes)
@@ -288,11 +358,11 @@ mod tests {
     }
 
     #[test]
-    fn what_went_through_streams_counts_and_logs_without_dxt_have_sums_too() {
+    fn stream_data_count_and_logs_without_dxt_have_sums_too() {
         for (log, bursts) in [("own-dxt0.darshan", false), ("own-dxt1.darshan", true)] {
             let (records, gaps) = read(log);
             assert_eq!(gaps, Vec::<String>::new());
-            // 16 writes by POSIX and 18 lines of text; what MPI-IO wrote, POSIX wrote too
+            // 16 writes by POSIX and 18 lines of text; writes of MPI-IO are also writes of POSIX
             assert_eq!(records[names::TRACE_WRITE_OPS], 34.0, "{records:?}");
             assert_eq!(records[names::TRACE_WRITTEN_BYTES], 18_718.0, "{records:?}");
             assert_eq!(records[names::TRACE_READ_BYTES], 12_518.0, "{records:?}");
@@ -302,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_log_gives_what_is_readable_and_says_what_is_not() {
+    fn a_damaged_log_gives_its_readable_part_and_names_the_rest() {
         let (records, gaps) = read("corrupt-dxt-mpiio-module.darshan");
         assert!(records[names::TRACE_WRITTEN_BYTES] > 0.0, "{records:?}");
         assert!(gaps.iter().any(|gap| gap.contains("DXT_MPIIO")), "{gaps:?}");

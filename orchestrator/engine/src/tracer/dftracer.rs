@@ -1,4 +1,4 @@
-//! Calls of the C library, by DFTracer.
+//! Traces calls of the C library with DFTracer.
 
 use super::{
     contract::{Instrumentation, Tracer},
@@ -9,11 +9,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::paths;
 use cvc_trace::read_dftracer_files;
 
-/// Directory of the traces: one file for each process, whose name DFTracer makes of the node's and the process's.
+/// Directory of the traces. Each process writes one file, whose name DFTracer derives from the node and the process.
 const TRACE: &str = "dftracer";
-/// The library that is preloaded, where PyPI's wheel has it.
+/// Paths of the preloaded library in PyPI's wheel.
 const LIBRARIES: [&str; 2] = ["lib64/libdftracer_preload.so", "lib/libdftracer_preload.so"];
-/// DFTracer.
+/// DFTracer as a tracer.
 pub(super) struct DfTracer;
 
 impl Tracer for DfTracer {
@@ -25,7 +25,7 @@ impl Tracer for DfTracer {
         "DFTracer"
     }
 
-    /// Finds the library for preloading: that of `CVC_DFTRACER_LIB`, the one that the set-up brought, or that of a package of pip.
+    /// Finds the library to preload: from `CVC_DFTRACER_LIB`, as installed by cvc, or in a package installed by pip.
     fn find(&self) -> Result<Utf8PathBuf, Missing> {
         let found = match std::env::var("CVC_DFTRACER_LIB") {
             Ok(given) => Some(Utf8PathBuf::from(given)).filter(|path| path.is_file()),
@@ -49,7 +49,7 @@ impl Tracer for DfTracer {
             ("DFTRACER_INIT", "PRELOAD"),
             ("DFTRACER_LOG_FILE", traces.join("process").as_str()),
             ("DFTRACER_DATA_DIR", "all"),
-            // without it places, lengths and results of calls are left out
+            // without this, offsets, lengths and results of calls are missing
             ("DFTRACER_INC_METADATA", "1"),
             ("DFTRACER_TRACE_COMPRESSION", "1"),
         ]
@@ -81,7 +81,7 @@ impl Tracer for DfTracer {
     }
 }
 
-/// The library in the directory of a package.
+/// Returns the library in the directory of a package.
 fn in_package(package: &Utf8Path) -> Option<Utf8PathBuf> {
     LIBRARIES
         .iter()
@@ -89,7 +89,7 @@ fn in_package(package: &Utf8Path) -> Option<Utf8PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The library that the set-up brought, `dftracer-VERSION` in the cache; of several the last by name.
+/// Returns the library that cvc installed in the cache as `dftracer-VERSION`; among several, the last by name.
 fn brought(cache: &Utf8Path) -> Option<Utf8PathBuf> {
     let mut found: Vec<Utf8PathBuf> = cache
         .read_dir_utf8()
@@ -102,8 +102,8 @@ fn brought(cache: &Utf8Path) -> Option<Utf8PathBuf> {
     found.pop()
 }
 
-/// The library of a package that pip has installed, where it does so: beside the programs of PATH, a virtual environment's among them, and in
-/// the home. Python is not asked: a plan starts nothing.
+/// Returns the library of a package installed by pip. Searched are the directories next to the programs on PATH, including virtual environments, and
+/// the home directory. Python is not called, because planning starts no programs.
 fn of_pip(path: &str, home: Option<&str>) -> Option<Utf8PathBuf> {
     let prefixes = path
         .split(':')
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pip_installed_is_found_without_starting_python() {
+    fn packages_of_pip_are_found_without_starting_python() {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
         let package = root.join("env/lib/python3.11/site-packages/dftracer/lib");

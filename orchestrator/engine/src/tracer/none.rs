@@ -7,7 +7,7 @@ use super::{
 use crate::mpi::{Launcher, Missing};
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// Traces nothing.
+/// The tracer that traces nothing.
 pub(super) struct NoTracer;
 
 impl Tracer for NoTracer {

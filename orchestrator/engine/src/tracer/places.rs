@@ -1,42 +1,42 @@
-//! Which files of a trace are the run's.
+//! Determines which files in a trace belong to the run.
 
 use camino::Utf8Path;
 
-/// Where a run works: tells its files from others in a trace.
+/// The directories of a run, by which its files are distinguished from other files in a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// Its working directory.
+    /// Working directory.
     pub work: &'a Utf8Path,
-    /// Its directory of results, where cvc keeps what it prints.
+    /// Directory of results, where cvc stores the run's output.
     pub dir: &'a Utf8Path,
-    /// Its directory of temporary files, where MPI libraries have their own.
+    /// Directory of temporary files, including files of MPI libraries.
     pub tmp: &'a Utf8Path,
 }
 
-/// Where systems have programs, libraries, settings, devices and what they tell of themselves.
+/// System directories with programs, libraries, settings, devices and kernel information.
 const SYSTEM: [&str; 13] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys",
     "/usr", "/var",
 ];
 
-/// Programs of MPI libraries and tracers that are installed elsewhere have what they need in these directories.
+/// Parts of paths at which MPI libraries and tracers in other directories install their files.
 const INSTALLED: [&str; 3] = ["/etc/", "/share/", "/lib/"];
 
-/// What cvc itself puts into the working directory of a run for launchers, besides names that begin with `.cvc`.
+/// Files that cvc creates in a run's working directory for launchers, in addition to names that begin with `.cvc`.
 const OWN: [&str; 3] = ["hosts", "romio_hints", "session"];
 
 impl Places<'_> {
-    /// Whether a file counts as one that the run itself reads or writes: its own output, input and checkpoints, wherever they are.
+    /// Returns whether a file is read or written by the run itself: its own output, input and checkpoints, in any directory.
     ///
-    /// These do not count:
+    /// The following are excluded:
     ///
-    /// - what is no file: pipes, sockets, `anon_inode:…`, standard streams, and names that are not absolute paths;
-    /// - what belongs to the system: everything below `/proc`, `/sys`, `/dev` (shared memory too), `/run`, `/etc`, `/usr`, `/var`, `/lib…`, `/bin`,
+    /// - objects that are not files: pipes, sockets, `anon_inode:…`, standard streams, and names that are not absolute paths;
+    /// - files of the system: everything below `/proc`, `/sys`, `/dev` (including shared memory), `/run`, `/etc`, `/usr`, `/var`, `/lib…`, `/bin`,
     ///   `/sbin`, `/boot`;
-    /// - libraries (`NAME.so`, `NAME.so.1`), wherever they are, and what is installed elsewhere in a directory `etc`, `share` or `lib`;
-    /// - what MPI libraries have in the run's directory of temporary files;
-    /// - what the program prints, which launchers bring into the run's directory of results;
-    /// - what cvc has in the working directory: `.cvc…`, the files of hosts and hints, the session files that it keeps for restarts.
+    /// - libraries (`NAME.so`, `NAME.so.1`) in any directory, and files installed elsewhere in a directory `etc`, `share` or `lib`;
+    /// - files of MPI libraries in the run's directory of temporary files;
+    /// - the program's output, which launchers write into the run's directory of results;
+    /// - files of cvc in the working directory: `.cvc…`, host and hint files, session files kept for restarts.
     pub fn has(self, path: &[u8]) -> bool {
         let path = String::from_utf8_lossy(path);
         let below = |path: &str, directory: &str| {
@@ -46,7 +46,7 @@ impl Places<'_> {
         if !path.starts_with('/') || below(&path, self.tmp.as_str()) || is_library(&path) {
             return false;
         }
-        // a working directory may be anywhere
+        // the working directory may be in any directory, even an excluded one
         if let Some(own) = path
             .strip_prefix(self.work.as_str())
             .and_then(|rest| rest.strip_prefix('/'))
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_system_the_libraries_or_cvc_does_not_count() {
+    fn files_of_the_system_the_libraries_or_cvc_do_not_count() {
         for path in [
             "pipe:[7]",
             "socket:[7]",

@@ -1,13 +1,13 @@
-//! Records of what was traced.
+//! Records of a trace.
 
-use super::totals::{Moved, Totals};
+use super::totals::{CheckpointIo, Moved, Totals};
 use crate::run::Findings;
 use cvc_core::{
     record::{Source, Unit, names},
     units::MIB,
 };
 
-/// Makes the records of a trace, and keeps its gaps among the findings. What there was none of has no times and rates.
+/// Records the totals of a trace, and adds its gaps to the notes. Operations that did not occur get no times and rates.
 pub(super) fn write(totals: &Totals<'_>, artefact: Option<&str>, to: &mut Findings) {
     let (reads, writes) = (totals.reads(), totals.writes());
     let seconds = |of: Moved| of.duration_ns as f64 / 1e9;
@@ -23,7 +23,7 @@ pub(super) fn write(totals: &Totals<'_>, artefact: Option<&str>, to: &mut Findin
     record(names::TRACE_WRITTEN_BYTES, writes.bytes as f64, Unit::Bytes);
     record(names::TRACE_WRITE_S, seconds(writes), Unit::Seconds);
     record(names::TRACE_METADATA_S, totals.metadata_s(), Unit::Seconds);
-    // where no write is an event, nothing is known of bursts
+    // if writes have no events, the number of bursts is unknown
     if totals.writes_with_times().operations > 0 || writes.operations == 0 {
         record(
             names::TRACE_WRITE_BURSTS,
@@ -42,7 +42,7 @@ pub(super) fn write(totals: &Totals<'_>, artefact: Option<&str>, to: &mut Findin
     }
     let writing_s = totals.writing_s();
     if writing_s > 0.0 {
-        // bytes of the same writes as the time
+        // bytes and time must be of the same writes
         let mib = totals.writes_with_times().bytes as f64 / MIB;
         record(
             names::TRACE_WRITE_MIB_S,
@@ -51,4 +51,38 @@ pub(super) fn write(totals: &Totals<'_>, artefact: Option<&str>, to: &mut Findin
         );
     }
     to.notes.extend(totals.gaps());
+}
+
+/// Records the totals of a restart's trace: the bytes read, and the operations by which a checkpoint's files were written and then read again.
+pub(super) fn write_restart(
+    started: &Totals<'_>,
+    restarted: &Totals<'_>,
+    artefact: Option<&str>,
+    to: &mut Findings,
+) {
+    let mut record = |name, value, unit| to.record(name, value, unit, Source::Trace, artefact, &[]);
+    let reads = restarted.reads();
+    record(
+        names::RESTART_READ_OPS,
+        reads.operations as f64,
+        Unit::Count,
+    );
+    record(names::RESTART_READ_BYTES, reads.bytes as f64, Unit::Bytes);
+    record(
+        names::RESTART_READ_S,
+        reads.duration_ns as f64 / 1e9,
+        Unit::Seconds,
+    );
+    if let Some(io) = CheckpointIo::of(started, restarted) {
+        for (name, value, unit) in [
+            (names::CKPT_IO_FILES, io.files, Unit::Count),
+            (names::CKPT_IO_WRITE_OPS, io.write_operations, Unit::Count),
+            (names::CKPT_IO_WRITTEN_BYTES, io.written_bytes, Unit::Bytes),
+            (names::CKPT_IO_READ_OPS, io.read_operations, Unit::Count),
+            (names::CKPT_IO_READ_BYTES, io.read_bytes, Unit::Bytes),
+        ] {
+            record(name, value, unit);
+        }
+    }
+    to.notes.extend(restarted.gaps());
 }

@@ -1,16 +1,16 @@
-//! From the campaign file's word for a tracer to what it stands for.
+//! Maps the name of a tracer in the campaign file to the tracer.
 
 use super::contract::Tracer;
 use cvc_core::point::TracerKind;
 
-/// Returns all tracers, in the order in which the doctor lists them.
+/// Returns all tracers, in the order in which `cvc doctor` lists them.
 pub fn all() -> impl Iterator<Item = &'static dyn Tracer> {
     TracerKind::ALL.iter().copied().map(tracer)
 }
 
 macro_rules! define_tracer {
     ($($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
-        /// Returns the tracer of a kind of the campaign file.
+        /// Returns the tracer with this kind in the campaign file.
         pub fn tracer(kind: TracerKind) -> &'static dyn Tracer {
             match kind {
                 $(TracerKind::$name => &super::$module::$member,)+
@@ -72,7 +72,7 @@ mod tests {
                         );
                     }
                 }
-                // either the whole command is traced, or the ranks alone
+                // either the whole command or the ranks alone are traced
                 assert!(
                     added.prefix.is_empty() || added.rank_env.is_empty(),
                     "{name}: {added:?}"

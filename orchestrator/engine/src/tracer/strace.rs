@@ -1,4 +1,4 @@
-//! System calls, by strace.
+//! Traces system calls with strace.
 
 use super::{
     contract::{Instrumentation, NODE, Tracer},
@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 /// Directory of the traces.
 const TRACE: &str = "trace";
 
-/// The calls that `cvc_trace::read_strace` follows, as far as they touch files, descriptors or what processes share of them. Left out are those on
-/// sockets, of which MPI libraries make many, and waiting; -y names the descriptors that they make. What begins with `?` is not everywhere.
+/// System calls that `cvc_trace::read_strace` evaluates: all that affect files, descriptors, or the sharing of descriptors between processes. Calls
+/// on sockets, of which MPI libraries make many, and waiting are excluded; descriptors of sockets are identified by `-y`. Calls marked `?` do not
+/// exist on every system.
 const CALLS: &[&str] = &[
     // opening and closing
     "?open",
@@ -119,7 +120,7 @@ const CALLS: &[&str] = &[
     "readlinkat",
     "?getdents",
     "getdents64",
-    // who has which descriptors, and where relative paths begin
+    // owners of descriptors, and starting points of relative paths
     "?fork",
     "?vfork",
     "clone",
@@ -132,7 +133,7 @@ const CALLS: &[&str] = &[
     "getcwd",
 ];
 
-/// strace.
+/// strace as a tracer.
 pub(super) struct Strace;
 
 impl Tracer for Strace {
@@ -155,12 +156,12 @@ impl Tracer for Strace {
 
     fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, _: &dyn Launcher) -> Instrumentation {
         let traces = work.join(TRACE);
-        // where all nodes see the same directory, processes of two may have the same number
+        // if all nodes share the directory, processes on two nodes may have the same number
         let output = traces.join(format!("strace{NODE}"));
         let calls = format!("trace={}", CALLS.join(","));
         let mut prefix = vec![tool.as_str()];
-        // other calls then run at full speed: ranks that wait make millions of them
-        if knows_filters(tool) {
+        // calls that are not traced then run at full speed: waiting ranks make millions of them
+        if supports_filters(tool) {
             prefix.push("--seccomp-bpf");
         }
         prefix.extend([
@@ -168,7 +169,7 @@ impl Tracer for Strace {
             "-ttt",
             "-T",
             "-y",
-            // nobody reads what was written, which is most of a trace else
+            // written data are not needed, and would be most of the trace
             "-s",
             "0",
             "-e",
@@ -200,8 +201,8 @@ impl Tracer for Strace {
     }
 }
 
-/// Whether strace lets the kernel pick the calls that it stops at: since 5.3.
-fn knows_filters(tool: &Utf8Path) -> bool {
+/// Returns whether strace can let the kernel select the traced calls: since version 5.3.
+fn supports_filters(tool: &Utf8Path) -> bool {
     static KNOWN: Mutex<BTreeMap<Utf8PathBuf, bool>> = Mutex::new(BTreeMap::new());
     *KNOWN.lock().entry(tool.to_owned()).or_insert_with(|| {
         let output = host::tool(tool.as_str())

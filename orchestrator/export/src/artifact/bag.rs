@@ -1,4 +1,4 @@
-//! A BagIt bag (RFC 8493) in a zip whose bytes depend on its content alone.
+//! A BagIt bag (RFC 8493) in a zip file. Its bytes depend only on its content.
 
 use crate::{error::ExportError, target::hex};
 use camino::Utf8Path;
@@ -16,26 +16,26 @@ const DECLARATION: &str = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-
 const INFO: &str = "bag-info.txt";
 const MANIFEST: &str = "manifest-sha256.txt";
 const TAGS: &str = "tagmanifest-sha256.txt";
-/// What the bags of cvc name as their program, before its version.
+/// Line that names the program which wrote the bag, up to the version of cvc.
 const AGENT: &str = "Bag-Software-Agent: cvc ";
-/// Bytes of a tag file that are read: those of cvc have a line for each file.
+/// Maximum number of bytes read from a tag file; tag files of cvc have a line for each file.
 const MAX_TAG_FILE: u64 = 64 << 20;
 
 /// A bag that is being written.
 pub(super) struct Bag<'p, W: Write + Seek> {
     zip: ZipWriter<UntilFailure<W>>,
-    /// Where it is written, for messages.
+    /// Path of the zip file, for error messages.
     path: &'p Utf8Path,
-    /// The directory that all its files are in.
+    /// Name of the directory that contains all files of the bag.
     base: String,
-    /// Lines of the manifest of the payload, and of that of the tag files.
+    /// Lines of the payload manifest; the next field has the lines of the tag manifest.
     payload: Vec<String>,
     tags: Vec<String>,
     bytes: u64,
 }
 
 impl<'p, W: Write + Seek> Bag<'p, W> {
-    /// An empty bag with this name.
+    /// Creates an empty bag with this name.
     pub(super) fn new(out: W, path: &'p Utf8Path, base: &str) -> Result<Self, ExportError> {
         let mut bag = Self {
             zip: ZipWriter::new(UntilFailure::new(out)),
@@ -49,7 +49,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
         Ok(bag)
     }
 
-    /// Adds a file of the payload.
+    /// Adds a file to the payload; `write` writes its content.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -62,7 +62,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
         Ok(())
     }
 
-    /// The same for one that is in memory.
+    /// Adds a file of the payload from memory.
     pub(super) fn add_text(&mut self, name: &str, text: &str) -> Result<(), ExportError> {
         let path = self.path;
         self.add(name, |out| {
@@ -72,7 +72,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
         })
     }
 
-    /// Adds a file beside the payload.
+    /// Adds a tag file, that is, a file outside the payload.
     pub(super) fn tag(&mut self, name: &str, text: &str) -> Result<(), ExportError> {
         let path = self.path;
         let (_, digest) = self.file(name, |out| {
@@ -84,16 +84,16 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
         Ok(())
     }
 
-    /// Number of files and bytes of the payload.
+    /// Returns the number of files in the payload, and their total length, bytes.
     pub(super) fn payload(&self) -> (usize, u64) {
         (self.payload.len(), self.bytes)
     }
 
-    /// Writes the manifests. `info` are the lines of `bag-info.txt` that only the caller knows.
+    /// Writes the manifests and completes the bag. `info` has further lines for `bag-info.txt`.
     pub(super) fn finish(mut self, info: &[(&str, String)]) -> Result<W, ExportError> {
         let mut text = String::new();
         for (name, value) in info {
-            // a line feed would begin another field
+            // a line feed in the value would begin another field
             let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
             text.push_str(&format!("{name}: {value}\n"));
         }
@@ -140,7 +140,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
     }
 }
 
-/// A name as RFC 8493 has it in lists.
+/// Encodes a file name for the manifests of RFC 8493.
 fn listed(name: &str) -> String {
     let name = name.replace('%', "%25");
     name.replace('\n', "%0A").replace('\r', "%0D")
@@ -150,12 +150,11 @@ fn not_written(path: &Utf8Path) -> impl FnOnce(ZipError) -> ExportError + '_ {
     move |error| StoreError::io("write", path)(error.into()).into()
 }
 
-/// Fails once. What comes afterwards is taken and dropped: a [`ZipWriter`] that is given up still tries to end its file, and would print that
-/// it cannot.
+/// A writer that fails once, then accepts and discards data: an abandoned [`ZipWriter`] still tries to complete its file, and would print an error.
 struct UntilFailure<W> {
     out: W,
     has_failed: bool,
-    /// Where the next byte goes, and behind which one the file ends: the writer computes with both.
+    /// Position of the next byte; the next field is the length of the file. The zip writer uses both.
     at: u64,
     end: u64,
 }
@@ -212,7 +211,7 @@ impl<W: Seek> Seek for UntilFailure<W> {
     }
 }
 
-/// Sums what is written.
+/// Passes data on, and computes their checksum and length.
 struct Summed<W> {
     out: W,
     sum: Sha256,
@@ -232,15 +231,15 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// Why a file is not replaced.
+/// Why a file must not be replaced.
 pub(super) enum Foreign {
-    /// Cvc did not write it.
+    /// cvc did not write the file.
     Other,
-    /// Somebody has added this file to it.
+    /// The file is a bag of cvc to which this file was added.
     Added(String),
 }
 
-/// Whether a file is a bag that cvc wrote, with nothing added.
+/// Checks that a file is a bag written by cvc, without additions.
 pub(super) fn check_own(path: &Utf8Path) -> Result<(), Foreign> {
     let other = |_| Foreign::Other;
     let file = regular::open(path.as_std_path()).map_err(|_| Foreign::Other)?;

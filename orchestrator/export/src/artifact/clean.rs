@@ -1,4 +1,5 @@
-//! Takes secrets and names out of files by their formats: values are decoded, cleaned and encoded again, so that nothing hides behind quotes.
+//! Removes secrets and names from files by their format: values are decoded, cleaned, and encoded again, so that names in quoted values are found,
+//! too.
 
 use super::{
     patterns::{WITHHELD, is_secret},
@@ -13,19 +14,19 @@ use std::{
     io::{BufRead, Write},
 };
 
-/// Names of columns and members that hold a name, whose value stands in another one.
+/// Columns of tables and members of JSON objects that contain the name of a value. The value is in another column or member.
 const NAMES: [&str; 4] = ["key", "name", "variable", "fact"];
-/// The name of that other one.
+/// The column or member that contains the value.
 const VALUE: &str = "value";
-/// What a name of an entity that is decoded has at most, bytes.
+/// Maximum length of the name of a decoded character entity, bytes.
 const MAX_ENTITY: usize = 10;
 
-/// Whether files of this format are cleaned line by line, whatever their length.
+/// Returns whether files of this format are cleaned line by line, so that their length is not limited.
 pub(super) fn is_of_lines(path: &Utf8Path) -> bool {
     matches!(path.extension(), Some("jsonl"))
 }
 
-/// Cleans a file of lines of JSON.
+/// Cleans a file with lines of JSON.
 pub(super) fn lines(
     scrubber: &mut Scrubber,
     from: &mut dyn BufRead,
@@ -45,7 +46,7 @@ pub(super) fn lines(
     }
 }
 
-/// Cleans a text by the format that the name of its file says.
+/// Cleans a text in the format that its file name indicates.
 pub(super) fn text(scrubber: &mut Scrubber, path: &Utf8Path, text: &str) -> String {
     match path.extension() {
         Some("json") => json(scrubber, text),
@@ -56,7 +57,7 @@ pub(super) fn text(scrubber: &mut Scrubber, path: &Utf8Path, text: &str) -> Stri
 }
 
 impl Scrubber {
-    /// A value, by its name.
+    /// Returns the cleaned value of a column or member with this name.
     pub(super) fn clean_value(&mut self, name: &str, text: &str) -> String {
         if is_secret(name) {
             WITHHELD.to_owned()
@@ -68,7 +69,7 @@ impl Scrubber {
     }
 }
 
-/// Cleans the texts in JSON, and leaves everything else as it is written. What is not JSON is cleaned as text.
+/// Cleans the strings in JSON; everything else stays unchanged. If the text is not JSON, it is cleaned as plain text.
 pub(super) fn json(scrubber: &mut Scrubber, text: &str) -> String {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return scrubber.clean(text).into_owned();
@@ -81,14 +82,14 @@ pub(super) fn json(scrubber: &mut Scrubber, text: &str) -> String {
     .clean(text)
 }
 
-/// What is around a value.
+/// The object or list that encloses a value.
 #[derive(Default)]
 struct Level {
-    /// The last key of an object.
+    /// The current key, in an object.
     key: String,
-    /// Whether it has a list of secrets.
+    /// Whether this is a list whose key names a secret, so that all its elements are secret.
     is_secret: bool,
-    /// Whether an object has named a secret.
+    /// Whether a member of the object contains the name of a secret, so that the member `value` is secret.
     names_secret: bool,
 }
 
@@ -133,7 +134,7 @@ impl Json<'_> {
         self.out
     }
 
-    /// Whether the next value is one that must not be shown.
+    /// Returns whether the next value must be withheld.
     fn is_secret(&self) -> bool {
         let level = self.levels.last();
         level.is_some_and(|level| level.is_secret || is_secret(&level.key))
@@ -154,7 +155,7 @@ impl Json<'_> {
 
     fn string(&mut self, token: &str) {
         let Ok(value) = serde_json::from_str::<String>(token) else {
-            // half of a pair of surrogates
+            // an unpaired surrogate
             let clean = self.scrubber.clean(token).into_owned();
             self.out.push_str(&clean);
             return;
@@ -186,7 +187,8 @@ impl Json<'_> {
 }
 
 impl Level {
-    /// Whether a text is the value of a secret that another member names; remembers what it names itself.
+    /// Returns whether a string is secret because it is the member `value` of an object in which an earlier member names a secret, as in
+    /// `{"name": "API_TOKEN", "value": "..."}`. If the string is itself a member such as `name`, records whether it names a secret.
     fn is_named(&mut self, value: &str) -> bool {
         if NAMES.contains(&self.key.as_str()) {
             self.names_secret = names_secret(value);
@@ -195,7 +197,7 @@ impl Level {
     }
 }
 
-/// Whether a text is the name of a secret and nothing else, as `env.API_TOKEN`.
+/// Returns whether a text is exactly the name of a secret, such as `env.API_TOKEN`.
 fn names_secret(text: &str) -> bool {
     let text = text.trim();
     let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
@@ -204,7 +206,7 @@ fn names_secret(text: &str) -> bool {
         && is_secret(text.rsplit('.').next().unwrap_or(text))
 }
 
-/// Where a string of JSON ends.
+/// Returns the end of a string in JSON.
 fn end_of_string(text: &str) -> usize {
     let mut is_escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -215,7 +217,7 @@ fn end_of_string(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// Cleans the fields of a table. A record in which nothing is changed stays as it is written.
+/// Cleans the fields of a CSV table. A record without changes is copied as it is.
 fn csv(scrubber: &mut Scrubber, text: &str) -> String {
     let head = text.lines().next().unwrap_or_default();
     let delimiter = [b',', b';', b'\t']
@@ -232,7 +234,7 @@ fn csv(scrubber: &mut Scrubber, text: &str) -> String {
     let mut columns: Option<Vec<String>> = None;
     while reader.read_record(&mut record).is_ok_and(|read| read) {
         let end = usize::try_from(reader.position().byte()).unwrap_or(text.len());
-        // the reader leaves the second half of an end of a line
+        // the reader does not consume the second character of a line ending
         let end = end
             + usize::from(
                 text.get(end.saturating_sub(1)..)
@@ -285,7 +287,7 @@ fn csv(scrubber: &mut Scrubber, text: &str) -> String {
     out
 }
 
-/// Cleans the texts between the tags of a page, and the tags. A text that names a secret has its value in the next one, as in tables.
+/// Cleans the tags of a page and the texts between them. If a text names a secret, the next text is treated as its value, as in tables.
 fn markup(scrubber: &mut Scrubber, text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut rest, mut has_named) = (text, false);
@@ -303,7 +305,7 @@ fn markup(scrubber: &mut Scrubber, text: &str) -> String {
             let clean = scrubber.clean(&decoded);
             match clean == decoded {
                 true => out.push_str(part),
-                // quotes around attributes stay what they are
+                // the quotes around attributes stay unchanged
                 false if is_tag && !part.contains('&') => out.push_str(&clean),
                 false => out.push_str(&scrubber.clean(part)),
             }
@@ -325,7 +327,7 @@ fn markup(scrubber: &mut Scrubber, text: &str) -> String {
     out
 }
 
-/// A text of a page without entities.
+/// Decodes the character entities in a text of a page.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return text.into();
@@ -364,7 +366,8 @@ fn entity(name: &str) -> Option<char> {
     }
 }
 
-/// Writes a text of a page. One without entities is of a script or a style, where none are read.
+/// Appends a text of a page to `out`, with character entities if the original text had some. A text without them may be in a script or style, where
+/// entities are not decoded.
 fn encode(text: &str, has_entities: bool, out: &mut String) {
     if !has_entities {
         return out.push_str(text);
@@ -383,10 +386,10 @@ fn encode(text: &str, has_entities: bool, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifact::names::Finder;
+    use crate::artifact::names::NameFinder;
 
     fn cleaned(name: &str, of: &str) -> String {
-        let mut finder = Finder::default();
+        let mut finder = NameFinder::default();
         finder.text("/home/josé");
         let mut scrubber = Scrubber::new(finder.found(), false);
         text(&mut scrubber, Utf8Path::new(name), of)
@@ -415,7 +418,7 @@ mod tests {
                 r#"{"f":"{\"password\":\"s\\\"1\"}","user":"jos\u00e9"}"#,
                 r#"{"f":"{\"password\":\"withheld\"}","user":"user-1"}"#,
             ),
-            // half of a line is no JSON, and is cleaned all the same
+            // half a line is not JSON, and is cleaned as text
             (
                 "a.json",
                 r#"{"password":"s1","x"#,
@@ -458,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_secret_stays_as_it_is_written() {
+    fn texts_without_secrets_stay_unchanged() {
         for (name, text) in [
             (
                 "a.json",

@@ -1,6 +1,7 @@
-//! `ARTIFACT.md`: what systems conferences want to know of an artefact, as the record of the campaign tells it.
+//! `ARTIFACT.md`: the facts about an artefact that systems conferences require, from the records of the campaign.
 
 use crate::error::ExportError;
+use cvc_core::point::CheckpointerKind;
 use cvc_core::units::{counted, dollars, duration};
 use cvc_index::RunOutcome;
 use cvc_index::{Index, IndexedRun, factors::texts};
@@ -10,24 +11,24 @@ use std::{
     fmt::Write as _,
 };
 
-/// What the index does not tell.
-pub(super) struct Beside {
-    /// Seconds of all attempts together, and their number.
+/// Facts that the index lacks.
+pub(super) struct ArtifactFacts {
+    /// Total duration of all attempts, seconds; the next field is their number.
     pub(super) attempts_s: f64,
     pub(super) attempts: usize,
-    /// Attempts that were cut off.
+    /// Number of attempts that were interrupted.
     pub(super) cut_off: usize,
-    /// Files of the campaign that are in the bag.
+    /// Files of the campaign that the bag contains.
     pub(super) files: Vec<&'static str>,
-    /// Whether a report is in the bag.
+    /// Whether the bag contains a report.
     pub(super) has_report: bool,
     pub(super) keeps_names: bool,
 }
 
-/// Imported campaigns have none.
+/// Name of the campaign file; imported campaigns have none.
 const CAMPAIGN_FILE: &str = "campaign.toml";
 
-/// Facts of a machine that are shown, with their headings.
+/// Facts about machines that are shown, each with its heading.
 const MACHINE: [(&str, &str); 6] = [
     ("cpu", "processor"),
     ("cores", "cores"),
@@ -37,10 +38,10 @@ const MACHINE: [(&str, &str); 6] = [
     ("glibc", "C library"),
 ];
 
-pub(super) fn artifact_md(index: &Index, beside: &Beside) -> Result<String, ExportError> {
+pub(super) fn artifact_md(index: &Index, extra: &ArtifactFacts) -> Result<String, ExportError> {
     let meta = index.meta()?;
-    let told = |key: &str| meta.get(key).map_or("", String::as_str);
-    let name = [told("title"), told("campaign"), "campaign"]
+    let fact = |key: &str| meta.get(key).map_or("", String::as_str);
+    let name = [fact("title"), fact("campaign"), "campaign"]
         .into_iter()
         .find(|name| !name.is_empty())
         .unwrap_or_default();
@@ -48,20 +49,20 @@ pub(super) fn artifact_md(index: &Index, beside: &Beside) -> Result<String, Expo
     let mut out = format!("# Artefact: {}\n\n", plain(name));
     let _ = writeln!(
         out,
-        "The record of a campaign of cvc {}, from {} to {}. All below is filled in from that record.\n",
-        plain(told("cvc")),
-        date(told("first_entry")),
-        date(told("last_entry"))
+        "The record of a campaign of cvc {}, from {} to {}. This description is generated from the record.\n",
+        plain(fact("cvc")),
+        date(fact("first_entry")),
+        date(fact("last_entry"))
     );
     measured(index, &runs, &mut out)?;
     machines(index, &runs, &mut out)?;
-    effort(index, &runs, beside, &mut out)?;
-    contents(beside, &mut out);
-    again(told("campaign"), told("cvc"), beside, &mut out);
+    effort(index, &runs, extra, &mut out)?;
+    contents(extra, &mut out);
+    again(fact("campaign"), fact("cvc"), extra, &mut out);
     Ok(out)
 }
 
-/// Points, factors and quantities.
+/// Describes points, factors and quantities.
 fn measured(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), ExportError> {
     let points = index.points_and_baselines()?;
     let mut levels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -96,7 +97,7 @@ fn measured(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), 
     Ok(())
 }
 
-/// Hardware and software, by site.
+/// Describes hardware and software, by site.
 fn machines(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), ExportError> {
     let site_of_point: BTreeMap<String, String> = index
         .points_and_baselines()?
@@ -112,7 +113,7 @@ fn machines(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), 
             ))
         })
         .collect();
-    // site, heading, value: number of runs
+    // by site, heading and value: the runs
     let mut found: BTreeMap<(String, String, String), BTreeSet<String>> = BTreeMap::new();
     let mut has_nodes = BTreeSet::new();
     index.each_fact(|fact| {
@@ -125,14 +126,17 @@ fn machines(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), 
                 found.entry(at).or_default().insert(fact.run.clone());
             }
         };
+        let word = fact.key.strip_suffix(".version").unwrap_or(&fact.key);
+        if let Some(driven) = CheckpointerKind::driven_of_word(word) {
+            return add(driven.title, fact.value);
+        }
         match fact.key.as_str() {
             "mpi" | "mpi.version" => add("MPI library", fact.value),
             "mpi.io_layer" => add("MPI-IO", fact.value),
-            "dmtcp" | "dmtcp.version" => add("DMTCP", fact.value),
             "instance.type" => add("instances", fact.value),
             "instance.zone" => add("zone", fact.value),
             "kernel" => add("kernel", fact.value),
-            // each node of the run
+            // a separate fact for each node of the run
             "nodes" => {
                 let Ok(Value::Array(nodes)) = serde_json::from_str::<Value>(&fact.value) else {
                     return;
@@ -163,13 +167,13 @@ fn machines(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), 
         }
     })?;
     out.push_str(
-        "## Machines and software\n\n| site | what | found | runs |\n| --- | --- | --- | --- |\n",
+        "## Machines and software\n\n| site | component | value | runs |\n| --- | --- | --- | --- |\n",
     );
     if found.is_empty() {
-        out.push_str("| | nothing is recorded | | |\n");
+        out.push_str("| | nothing recorded | | |\n");
     }
     for ((site, heading, value), of) in found {
-        // where ranks ran is what counts; elsewhere this is the machine that launched them
+        // if there are facts about nodes, facts about the machine are only about the one that launched the ranks
         let heading = match heading.strip_prefix("machine: ") {
             Some(what) if has_nodes.contains(&site) => format!("head: {what}"),
             Some(what) => what.to_owned(),
@@ -188,11 +192,11 @@ fn machines(index: &Index, runs: &[IndexedRun], out: &mut String) -> Result<(), 
     Ok(())
 }
 
-/// Runs, failures, time and cost.
+/// Describes runs, failures, time and cost.
 fn effort(
     index: &Index,
     runs: &[IndexedRun],
-    beside: &Beside,
+    extra: &ArtifactFacts,
     out: &mut String,
 ) -> Result<(), ExportError> {
     let mut states: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -212,28 +216,28 @@ fn effort(
     if bad > 0 {
         let _ = writeln!(
             out,
-            "- Records of {} are missing, damaged or not what was sealed.",
+            "- Records of {} are missing, damaged or changed.",
             counted(bad, "run")
         );
     }
-    if beside.files.contains(&CAMPAIGN_FILE) {
+    if extra.files.contains(&CAMPAIGN_FILE) {
         let _ = writeln!(
             out,
-            "- Time: {} took {} in all; {} cut off.",
-            counted(beside.attempts, "attempt"),
-            duration(beside.attempts_s),
-            match beside.cut_off {
+            "- Time: {} took {} in total; {} cut off.",
+            counted(extra.attempts, "attempt"),
+            duration(extra.attempts_s),
+            match extra.cut_off {
                 1 => "1 of them was".to_owned(),
                 n => format!("{n} of them were"),
             }
         );
     } else {
-        out.push_str("- Time: the values were imported, and how long the runs took in all is not recorded.\n");
+        out.push_str("- Time: unknown, because the values were imported.\n");
     }
     let costs = index.run_costs()?;
     let (known, total) = sum(costs.iter().map(|cost| cost.usd));
     if costs.is_empty() {
-        out.push_str("- Cost of the runs: no site has a price.\n");
+        out.push_str("- Cost of the runs: unknown, because no site has a price.\n");
     } else {
         let _ = writeln!(
             out,
@@ -260,7 +264,7 @@ fn effort(
         let bytes: i64 = transfers.iter().map(|transfer| transfer.bytes).sum();
         let _ = writeln!(
             out,
-            "- Fetched from clouds: {bytes} bytes, {} as far as known.",
+            "- Fetched from clouds: {bytes} bytes, {} (known costs only).",
             dollars(total)
         );
     }
@@ -268,61 +272,61 @@ fn effort(
     Ok(())
 }
 
-fn contents(beside: &Beside, out: &mut String) {
-    out.push_str("## What is here\n\n| file | is |\n| --- | --- |\n");
-    for file in &beside.files {
+fn contents(extra: &ArtifactFacts, out: &mut String) {
+    out.push_str("## Contents\n\n| file | contents |\n| --- | --- |\n");
+    for file in &extra.files {
         let what = match *file {
             CAMPAIGN_FILE => "the campaign file",
-            "cvc.lock" => "the software that the sites had",
+            "cvc.lock" => "the software of the sites",
             "plan.json" => "the plan that follows from the campaign file",
-            _ => "what was done and when",
+            _ => "the journal: actions with their times",
         };
         let _ = writeln!(out, "| `data/{file}` | {what} |");
     }
     out.push_str(
-        "| `data/runs/` | what each run measured, with versions and environment |\n\
-         | `data/tables/` | all of it as CSV; `datapackage.json` describes the columns |\n",
+        "| `data/runs/` | measurements of each run, with versions and environment |\n\
+         | `data/tables/` | all results as CSV; `datapackage.json` describes the columns |\n",
     );
-    if beside.has_report {
+    if extra.has_report {
         out.push_str("| `data/report/` | the report |\n");
     }
-    out.push_str("\nOutputs of the programs, checkpoints and traces are not here.\n\n");
-    out.push_str(if beside.keeps_names {
-        "Names of hosts and users are as they were. Secrets were withheld.\n\n"
+    out.push_str("\nOutputs of the programs, checkpoints and traces are not included.\n\n");
+    out.push_str(if extra.keeps_names {
+        "Names of hosts and users are unchanged. Secrets are withheld.\n\n"
     } else {
         "Names of hosts, users, accounts, addresses and identifiers of a cloud are replaced, each by the same word everywhere: `host-1`, \
-         `user-1`. Secrets were withheld.\n\n"
+         `user-1`. Secrets are withheld.\n\n"
     });
 }
 
-fn again(campaign: &str, cvc: &str, beside: &Beside, out: &mut String) {
+fn again(campaign: &str, cvc: &str, extra: &ArtifactFacts, out: &mut String) {
     let name = crate::package::package_name(campaign);
     let _ = writeln!(
         out,
-        "## To check it and to run it again\n\n\
-         1. Check that nothing is damaged: `sha256sum -c manifest-sha256.txt` in this directory, or `bagit.py --validate .` (bagit of PyPI).\n\
+        "## Check and repeat\n\n\
+         1. Check for damage: `sha256sum -c manifest-sha256.txt` in this directory, or `bagit.py --validate .` (bagit of PyPI).\n\
          2. Install cvc {}.\n\
          3. Report from this record: `mkdir -p campaigns && cp -r data campaigns/{name} && cvc report {name}`.",
         plain(cvc)
     );
-    if beside.files.contains(&CAMPAIGN_FILE) {
+    if extra.files.contains(&CAMPAIGN_FILE) {
         let _ = writeln!(
             out,
-            "4. Measure again: copy `data/campaign.toml` and put your own machines in place of those in `[sites]`{}. `cvc doctor FILE` says \
-             what is missing, `cvc plan FILE` how long it will take, `cvc run FILE` measures.\n\
+            "4. Measure again: copy `data/campaign.toml` and put your own machines in place of those in `[sites]`{}. `cvc doctor FILE` reports \
+             missing software, `cvc plan FILE` the expected duration, `cvc run FILE` measures.\n\
              5. Compare: `cvc compare {name} YOURS`.",
-            if beside.keeps_names {
+            if extra.keeps_names {
                 ""
             } else {
-                " (`host-1` and so on name no real ones)"
+                " (`host-1` etc. are not real names)"
             }
         );
     } else {
-        out.push_str("4. There is no campaign file: the values were imported, and cannot be measured again by cvc.\n");
+        out.push_str("4. There is no campaign file: the values were imported, so cvc cannot measure them again.\n");
     }
 }
 
-/// How many are known, and their sum.
+/// Returns the number of known values and their sum.
 fn sum(dollars: impl Iterator<Item = Option<f64>>) -> (usize, f64) {
     dollars
         .flatten()
@@ -337,7 +341,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The day of a time.
+/// Returns the date of a time.
 fn date(time: &str) -> &str {
     let day = time.split('T').next().unwrap_or_default();
     if day.is_empty() {
@@ -347,7 +351,7 @@ fn date(time: &str) -> &str {
     }
 }
 
-/// Text of others in a line or a cell of Markdown.
+/// Escapes untrusted text for a line or a table cell of Markdown.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,7 @@
-//! A campaign as an artefact to publish: a BagIt bag in a zip, with a description, without secrets and, unless asked, without names.
+//! Exports a campaign as an artefact to publish: a BagIt bag in a zip file, with a description, without secrets and, by default, without names.
 
 mod bag;
+mod bug_report;
 mod clean;
 mod describe;
 mod names;
@@ -9,11 +10,12 @@ mod scrub;
 
 use crate::{
     error::ExportError,
-    package::{self, Format, PACKAGE},
+    package::{self, PACKAGE, PackageFormat},
     tables,
     target::{files, json},
 };
 use bag::{Bag, Foreign, check_own};
+pub use bug_report::{BugReport, LeftOutFile, LeftOutReason, PackedFile, pack_bug_report};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::ids::RunId;
 use cvc_core::store::{
@@ -24,27 +26,28 @@ use cvc_core::store::{
 use cvc_index::Index;
 use cvc_journal::event::{Entry, Event};
 use cvc_os::output_file::{Target, target};
-use describe::{Beside, artifact_md};
+use describe::{ArtifactFacts, artifact_md};
 use jiff::Timestamp;
-use names::Finder;
+use names::NameFinder;
 use scrub::Scrubber;
 use std::{
     collections::HashMap,
+    convert::Infallible,
     fs::{self, File},
     io::{BufRead, BufReader, BufWriter, Read, Write},
 };
 
-/// Largest file of a campaign that goes into an artefact, bytes, except files of lines: names are taken out of others as a whole.
+/// Maximum length of a file in an artefact, bytes. Files of lines may be longer; others are cleaned in memory as a whole.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// What the names of files begin with that are being written.
+/// Prefix of the names of files that are being written.
 const TEMPORARY: &str = "artifact";
 
-/// What goes into an artefact, and how.
+/// Options of an artefact.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArtifactOptions<'o> {
-    /// Directory of a report that was written; `None`: it has no report.
+    /// Directory of an existing report to include; `None`: no report.
     pub report: Option<&'o Utf8Path>,
-    /// Whether names of hosts, users and accounts, and addresses, stay. Secrets never do.
+    /// Whether names of hosts, users and accounts, and addresses, are kept. Secrets are always removed.
     pub keep_names: bool,
     /// Whether an earlier artefact is replaced.
     pub replace: bool,
@@ -53,22 +56,21 @@ pub struct ArtifactOptions<'o> {
 /// An artefact that was written.
 #[derive(Debug)]
 pub struct Artifact {
-    /// Where.
+    /// Path of the zip file.
     pub path: Utf8PathBuf,
-    /// Number of the files of its payload.
+    /// Number of files in the payload.
     pub files: usize,
-    /// Their size, bytes.
+    /// Total length of the payload, bytes.
     pub payload_bytes: u64,
-    /// Size of the zip, bytes.
+    /// Length of the zip file, bytes.
     pub bytes: u64,
 }
 
-/// Writes a campaign as a BagIt bag (RFC 8493) in a zip: campaign file, lock, plan, journal, records and facts of its runs, tables, a
-/// report if there is one, and `ARTIFACT.md`. The same campaign gives the same bytes. The file appears when it is whole.
+/// Writes a campaign as a BagIt bag (RFC 8493) in a zip file: campaign file, lock, plan, journal, records and facts of runs, tables, the report if
+/// there is one, and `ARTIFACT.md`. The same campaign always results in the same bytes. The file appears only when it is complete.
 ///
 /// # Errors
-/// When something other than an earlier artefact is there, or one and it is not to be replaced; when the campaign is damaged or cannot be
-/// read; when the file cannot be written.
+/// The path exists and may not be replaced, or is not an artefact of cvc; the campaign is damaged or cannot be read; or the file cannot be written.
 pub fn export_artifact(
     campaign: &CampaignDir,
     index: &Index,
@@ -90,11 +92,11 @@ pub fn export_artifact(
     }
     let made = tempfile_in(parent).map_err(StoreError::io("create a file in", parent))?;
     let sources = Sources::find(campaign, index, options.report)?;
-    let (mut scrubber, beside) = sources.read(options)?;
+    let (mut scrubber, extra) = sources.read(options)?;
     let base = package::package_name(index.meta()?.get("campaign").map_or("", String::as_str));
     let base = scrubber.clean(if base.is_empty() { "campaign" } else { &base });
     let mut bag = Bag::new(BufWriter::new(made.as_file()), file, &base)?;
-    let text = artifact_md(index, &beside)?;
+    let text = artifact_md(index, &extra)?;
     bag.tag("ARTIFACT.md", &scrubber.clean(&text))?;
     sources.write(&mut scrubber, &mut bag)?;
     write_tables(index, &mut scrubber, &mut bag, file)?;
@@ -118,7 +120,7 @@ pub fn export_artifact(
             .and_then(|mut made| std::io::copy(&mut made, stream))
             .map_err(StoreError::io("write", file))?;
     } else {
-        // somebody else may have put something there meanwhile
+        // another process may have created the path in the meantime
         check_target(file, options.replace)?;
         made.persist(file)
             .map_err(|error| StoreError::io("write", file)(error.error))?;
@@ -131,7 +133,7 @@ pub fn export_artifact(
     })
 }
 
-/// The file that links lead to, or what is there and is written to.
+/// Resolves links. Returns the path to write to, and the opened object if it is not a regular file, such as a pipe.
 fn place(file: &Utf8Path) -> Result<(Utf8PathBuf, Option<fs::File>), ExportError> {
     match target(file.as_std_path()) {
         Ok(Target::File(path)) => Ok((path.to_string_lossy().into_owned().into(), None)),
@@ -152,7 +154,7 @@ fn tempfile_in(parent: &Utf8Path) -> std::io::Result<tempfile::NamedTempFile> {
         .tempfile_in(parent)
 }
 
-/// Whether nothing is there, or an artefact that may be replaced.
+/// Checks that the path does not exist, or is an artefact that may be replaced.
 fn check_target(file: &Utf8Path, replace: bool) -> Result<(), ExportError> {
     let Ok(found) = fs::symlink_metadata(file) else {
         return Ok(());
@@ -177,19 +179,19 @@ fn check_target(file: &Utf8Path, replace: bool) -> Result<(), ExportError> {
     }
 }
 
-/// The files of a campaign that go into an artefact.
+/// The files of a campaign that an artefact contains.
 struct Sources<'c> {
     campaign: &'c CampaignDir,
-    /// Those in its root that are there.
+    /// Existing files in the root of the campaign.
     root: Vec<&'static str>,
-    /// Files of runs, relative to the campaign.
+    /// Files of runs, relative to the campaign's directory.
     runs: Vec<String>,
     folder: Folder,
-    /// Directory of a report, with its files.
+    /// Directory of a report, and its files.
     report: Option<(Folder, Vec<String>)>,
 }
 
-/// A directory of which files are published: none that a link leads to.
+/// A directory whose files are published, except files behind symbolic links.
 struct Folder {
     root: Beneath,
     path: Utf8PathBuf,
@@ -208,7 +210,7 @@ impl Folder {
         Ok(opened.map_err(StoreError::io("read", self.path.join(name)))?)
     }
 
-    /// A file as text; what is no text in it is replaced.
+    /// Reads a file as text; invalid UTF-8 is replaced.
     fn text(&self, name: &str) -> Result<String, ExportError> {
         let (path, mut bytes) = (self.path.join(name), Vec::new());
         self.file(name)?
@@ -227,8 +229,8 @@ impl Folder {
         })
     }
 
-    /// The names in a file, by its format as far as it can be read.
-    fn find_names(&self, finder: &mut Finder, name: &str) -> Result<(), ExportError> {
+    /// Finds the names in a file according to its format, as far as the file can be parsed.
+    fn find_names(&self, finder: &mut NameFinder, name: &str) -> Result<(), ExportError> {
         let path = self.path.join(name);
         match path.extension() {
             Some("toml" | "lock") => {
@@ -236,7 +238,7 @@ impl Folder {
                 if let Ok(value) = toml::from_str::<serde_json::Value>(&text) {
                     finder.json(&value);
                 }
-                // also what is in comments
+                // also finds names in comments
                 finder.text(&text);
             }
             Some("json") => {
@@ -260,7 +262,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes a file as `to` of a bag, without what must not be in it.
+    /// Writes a file into a bag as `to`, without secrets and names.
     fn write<W: Write + std::io::Seek>(
         &self,
         name: &str,
@@ -278,7 +280,7 @@ impl Folder {
     }
 }
 
-/// Whether a name means the same file on every system and in a list of files.
+/// Returns whether a name is valid on all systems and in a manifest.
 fn is_portable(name: &str) -> bool {
     !name.contains(|c: char| c == '\\' || c.is_control())
 }
@@ -332,9 +334,9 @@ impl<'c> Sources<'c> {
         })
     }
 
-    /// Reads all of them once, for the names in them.
-    fn read(&self, options: ArtifactOptions<'_>) -> Result<(Scrubber, Beside), ExportError> {
-        let mut finder = Finder::default();
+    /// Reads all files once, to find the names in them.
+    fn read(&self, options: ArtifactOptions<'_>) -> Result<(Scrubber, ArtifactFacts), ExportError> {
+        let mut finder = NameFinder::default();
         for name in self.root.iter().filter(|name| **name != "journal.jsonl") {
             self.folder.find_names(&mut finder, name)?;
         }
@@ -343,7 +345,7 @@ impl<'c> Sources<'c> {
         {
             self.folder.find_names(&mut finder, hosts)?;
         }
-        let mut beside = self.read_journal(&mut finder)?;
+        let mut extra = self.read_journal(&mut finder)?;
         for name in &self.runs {
             self.folder.find_names(&mut finder, name)?;
         }
@@ -353,18 +355,18 @@ impl<'c> Sources<'c> {
             }
         }
         finder.this_machine();
-        beside.files.clone_from(&self.root);
-        beside.has_report = self
+        extra.files.clone_from(&self.root);
+        extra.has_report = self
             .report
             .as_ref()
             .is_some_and(|(_, names)| !names.is_empty());
-        beside.keeps_names = options.keep_names;
-        Ok((Scrubber::new(finder.found(), options.keep_names), beside))
+        extra.keeps_names = options.keep_names;
+        Ok((Scrubber::new(finder.found(), options.keep_names), extra))
     }
 
-    /// What the journal says of attempts, and the names in it.
-    fn read_journal(&self, finder: &mut Finder) -> Result<Beside, ExportError> {
-        let mut beside = Beside {
+    /// Reads the attempts from the journal, and finds the names in it.
+    fn read_journal(&self, finder: &mut NameFinder) -> Result<ArtifactFacts, ExportError> {
+        let mut extra = ArtifactFacts {
             attempts_s: 0.0,
             attempts: 0,
             cut_off: 0,
@@ -377,13 +379,13 @@ impl<'c> Sources<'c> {
             if let Ok(value) = serde_json::to_value(&entry.event) {
                 finder.json(&value);
             }
-            count_attempt(entry, &mut open, &mut beside);
+            count_attempt(entry, &mut open, &mut extra);
             Ok(())
         })?;
-        Ok(beside)
+        Ok(extra)
     }
 
-    /// Writes them without what must not be in them.
+    /// Writes the files into a bag, without secrets and names.
     fn write<W: Write + std::io::Seek>(
         &self,
         scrubber: &mut Scrubber,
@@ -410,8 +412,12 @@ impl<'c> Sources<'c> {
     }
 }
 
-/// Adds the time of an attempt that ends.
-fn count_attempt(entry: Entry, open: &mut HashMap<(RunId, u32), Timestamp>, beside: &mut Beside) {
+/// Adds the duration of a finished attempt.
+fn count_attempt(
+    entry: Entry,
+    open: &mut HashMap<(RunId, u32), Timestamp>,
+    extra: &mut ArtifactFacts,
+) {
     let (run, attempt, is_cut_off) = match entry.event {
         Event::RunIntended { run, attempt, .. } => {
             open.insert((run, attempt), entry.at);
@@ -422,13 +428,29 @@ fn count_attempt(entry: Entry, open: &mut HashMap<(RunId, u32), Timestamp>, besi
         _ => return,
     };
     if let Some(began) = open.remove(&(run, attempt)) {
-        beside.attempts += 1;
-        beside.attempts_s += entry.at.duration_since(began).as_secs_f64().max(0.0);
-        beside.cut_off += usize::from(is_cut_off);
+        extra.attempts += 1;
+        extra.attempts_s += entry.at.duration_since(began).as_secs_f64().max(0.0);
+        extra.cut_off += usize::from(is_cut_off);
     }
 }
 
-/// The journal without names, with the checksums of its new lines. A torn end is left out.
+/// Removes names from a line of JSON; updates its checksum if the old one was correct.
+fn journal_line(scrubber: &mut Scrubber, line: &[u8]) -> std::io::Result<Vec<u8>> {
+    let has_sum = check_sum(line) == Sum::Right;
+    let content = match line_file::sum_of(line).filter(|_| has_sum) {
+        // removes `,"sum":"`, the checksum, and `"}`
+        Some(sum) => [&line[..line.len() - sum.len() - 10], b"}"].concat(),
+        None => line.to_vec(),
+    };
+    let mut clean = clean::json(scrubber, &String::from_utf8_lossy(&content)).into_bytes();
+    if has_sum {
+        return line_file::with_sum(clean);
+    }
+    clean.push(b'\n');
+    Ok(clean)
+}
+
+/// Returns the journal without names, with updated checksums. An incomplete last line is omitted.
 fn clean_journal(
     path: &Utf8Path,
     file: File,
@@ -436,26 +458,12 @@ fn clean_journal(
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
     let mut failed = None;
-    let mut write = |line: &[u8]| {
-        let has_sum = check_sum(line) == Sum::Right;
-        let content = match line_file::sum_of(line).filter(|_| has_sum) {
-            // `,"sum":"` before it, `"}` behind it
-            Some(sum) => [&line[..line.len() - sum.len() - 10], b"}"].concat(),
-            None => line.to_vec(),
-        };
-        let mut clean = clean::json(scrubber, &String::from_utf8_lossy(&content)).into_bytes();
-        if has_sum {
-            clean = line_file::with_sum(clean)?;
-        } else {
-            clean.push(b'\n');
-        }
-        out.write_all(&clean)
-    };
+    let mut write = |line: &[u8]| out.write_all(&journal_line(scrubber, line)?);
     line_file::scan(file, |_, line| {
         if failed.is_none() {
             failed = write(line).err();
         }
-        Ok(())
+        Ok::<(), Infallible>(())
     })
     .map_err(StoreError::io("read", path))?;
     match failed {
@@ -472,11 +480,11 @@ fn write_tables<W: Write + std::io::Seek>(
 ) -> Result<(), ExportError> {
     let of = index.flat_tables()?;
     for table in &of {
-        let name = format!("tables/{}", Format::Csv.file(table));
+        let name = format!("tables/{}", PackageFormat::Csv.file(table));
         bag.add(&name, |out| {
             tables::write_rows(index, table, path, out, |texts, at| {
                 let text = texts.get(at)?.as_deref()?;
-                // facts: run, key, value
+                // the columns of facts are run, key, value
                 let key = texts.get(1).and_then(Option::as_deref).unwrap_or_default();
                 let name = match (table.name, at) {
                     ("facts", 2) => key,
@@ -486,20 +494,21 @@ fn write_tables<W: Write + std::io::Seek>(
             })
         })?;
     }
-    let package = json(&package::describe(index, &of, Format::Csv)?, path)?;
+    let package = json(&package::describe(index, &of, PackageFormat::Csv)?, path)?;
     let package = String::from_utf8_lossy(&package).into_owned();
     bag.add_text(&format!("tables/{PACKAGE}"), &scrubber.clean(&package))
 }
 
-/// What `bag-info.txt` says of the campaign. Its date is that of the last entry of the journal, so that the same campaign gives the same bag.
+/// Returns the lines about the campaign in `bag-info.txt`. The date is that of the last journal entry, so that the same campaign results in the
+/// same bag.
 fn info(
     index: &Index,
     scrubber: &mut Scrubber,
 ) -> Result<Vec<(&'static str, String)>, ExportError> {
     let meta = index.meta()?;
-    let told = |key: &str| meta.get(key).map(String::as_str);
+    let fact = |key: &str| meta.get(key).map(String::as_str);
     let mut info = Vec::new();
-    if let Some(name) = told("title").or(told("campaign")) {
+    if let Some(name) = fact("title").or(fact("campaign")) {
         info.push((
             "External-Description",
             scrubber
@@ -507,10 +516,10 @@ fn info(
                 .into_owned(),
         ));
     }
-    if let Some(name) = told("campaign") {
+    if let Some(name) = fact("campaign") {
         info.push(("External-Identifier", scrubber.clean(name).into_owned()));
     }
-    if let Some(day) = told("last_entry").and_then(|at| at.split('T').next()) {
+    if let Some(day) = fact("last_entry").and_then(|at| at.split('T').next()) {
         info.push(("Bagging-Date", day.to_owned()));
     }
     Ok(info)

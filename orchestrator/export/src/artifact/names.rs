@@ -1,4 +1,4 @@
-//! Finds the names in the files of a campaign: hosts, users, accounts, and secrets.
+//! Finds the names in the files of a campaign (hosts, users, accounts) and secrets.
 
 use super::patterns::{
     ARN_ACCOUNT, HOME, QUOTED_ACCOUNT, USER_AT_HOST, is_secret_everywhere, matches, pairs,
@@ -10,9 +10,9 @@ use std::{
     net::IpAddr,
 };
 
-/// What a name is of. Each kind has words of its own.
+/// Kind of a name. Replacement words differ between kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum NameKind {
     Host,
     Domain,
     User,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Key,
 }
 
-impl Kind {
+impl NameKind {
     fn word(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// Names that say nothing of anybody.
+/// Generic names, which identify no person or machine.
 const GENERIC: [&str; 22] = [
     "localhost",
     "local",
@@ -64,7 +64,8 @@ const GENERIC: [&str; 22] = [
     "user-1",
 ];
 
-/// Words of cvc's own files, which a name may be as well: as a word, such a name stays.
+/// Ordinary words of cvc's files that may also be the name of a host or user. Such a name is replaced only where nothing but a name can occur, such
+/// as in the value of `USER`.
 const WORDS: [&str; 96] = [
     "address",
     "app",
@@ -164,7 +165,7 @@ const WORDS: [&str; 96] = [
     "warmup",
 ];
 
-/// Domains that say nothing of anybody.
+/// Domains that identify no organisation.
 const PUBLIC: [&str; 12] = [
     "amazonaws.com",
     "compute.amazonaws.com",
@@ -180,33 +181,33 @@ const PUBLIC: [&str; 12] = [
     "localhost.localdomain",
 ];
 
-/// Whether the name says nothing of anybody.
+/// Returns whether the name is generic.
 pub(super) fn is_generic(name: &str) -> bool {
     GENERIC
         .iter()
         .any(|generic| generic.eq_ignore_ascii_case(name))
 }
 
-/// Names and the words that stand for them.
+/// The names found, and their replacements.
 #[derive(Default)]
-pub(super) struct Names {
-    words: HashMap<(Kind, String), String>,
-    counts: HashMap<Kind, usize>,
-    /// In the order in which they were found.
-    order: Vec<(Kind, String)>,
+pub(super) struct ArtifactNames {
+    words: HashMap<(NameKind, String), String>,
+    counts: HashMap<NameKind, usize>,
+    /// Kinds and names in the order in which they were found.
+    order: Vec<(NameKind, String)>,
     secrets: BTreeSet<String>,
 }
 
-impl Names {
-    /// The word for a name; a new one if it has none.
-    pub(super) fn word(&mut self, kind: Kind, name: &str) -> String {
+impl ArtifactNames {
+    /// Returns the replacement word for a name, and creates one if there is none yet.
+    pub(super) fn word(&mut self, kind: NameKind, name: &str) -> String {
         let name = name.to_lowercase();
         if let Some(word) = self.words.get(&(kind, name.clone())) {
             return word.clone();
         }
-        // a host is the same by its first label
+        // hosts with the same first label are the same host
         let first = match kind {
-            Kind::Host => name.split_once('.').map(|(first, _)| first),
+            NameKind::Host => name.split_once('.').map(|(first, _)| first),
             _ => None,
         };
         let word = match first {
@@ -223,22 +224,23 @@ impl Names {
     }
 
     pub(super) fn has_host(&self, name: &str) -> bool {
-        self.words.contains_key(&(Kind::Host, name.to_lowercase()))
+        self.words
+            .contains_key(&(NameKind::Host, name.to_lowercase()))
     }
 
-    /// Whether it is a name where only one can stand.
-    pub(super) fn is_in_context(&self, kind: Kind, name: &str) -> bool {
+    /// Returns whether a name of this kind was found, even if it is also an ordinary word. For places where nothing but a name can occur.
+    pub(super) fn is_in_context(&self, kind: NameKind, name: &str) -> bool {
         let name = name.to_lowercase();
         self.words.contains_key(&(kind, name))
     }
 
-    /// What is replaced wherever it stands, with its words.
+    /// Returns the names to replace everywhere, with their replacements. Names that are also ordinary words are not among them.
     pub(super) fn known(&self) -> Vec<(String, String)> {
         self.order
             .iter()
             .filter(|(_, name)| !WORDS.contains(&name.as_str()))
             .filter_map(|key| Some((key.1.clone(), self.words.get(key)?.clone())))
-            // letters beyond ASCII are compared as they are
+            // case is ignored only for ASCII letters
             .flat_map(|(name, word)| {
                 let upper = (!name.is_ascii()).then(|| (name.to_uppercase(), word.clone()));
                 [(name, word)].into_iter().chain(upper)
@@ -246,12 +248,12 @@ impl Names {
             .collect()
     }
 
-    /// What names of hosts have before their numbers, if that is long enough to be no accident.
+    /// Returns the prefixes of numbered host names that are long enough to be specific; `None` if there are none.
     pub(super) fn host_prefixes(&self) -> Option<BTreeSet<&str>> {
         let prefixes: BTreeSet<&str> = self
             .order
             .iter()
-            .filter(|(kind, _)| *kind == Kind::Host)
+            .filter(|(kind, _)| *kind == NameKind::Host)
             .map(|(_, name)| (name.trim_end_matches(|c: char| c.is_ascii_digit()), name))
             .filter(|(prefix, name)| prefix.len() < name.len() && prefix.len() >= 3)
             .map(|(prefix, _)| prefix)
@@ -259,53 +261,53 @@ impl Names {
         (!prefixes.is_empty()).then_some(prefixes)
     }
 
-    /// Texts that stand nowhere.
+    /// Returns the secrets, which must not appear anywhere.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.secrets.iter().map(String::as_str)
     }
 
     fn secret(&mut self, text: &str) {
-        // shorter ones would be found in everything
+        // shorter texts would match everywhere
         if text.len() >= 8 && text != super::patterns::WITHHELD {
             self.secrets.insert(text.to_owned());
         }
     }
 }
 
-/// Looks for names in the files of a campaign.
+/// Finds names in the files of a campaign.
 #[derive(Default)]
-pub(super) struct Finder {
-    names: Names,
+pub(super) struct NameFinder {
+    names: ArtifactNames,
 }
 
-impl Finder {
-    /// What was found.
-    pub(super) fn found(self) -> Names {
+impl NameFinder {
+    /// Returns the names found.
+    pub(super) fn found(self) -> ArtifactNames {
         self.names
     }
 
-    /// Names in any text.
+    /// Finds names in any kind of text.
     pub(super) fn text(&mut self, text: &str) {
         for found in matches(&HOME, text) {
-            self.add(Kind::User, found.get(1).map_or("", |m| m.as_str()));
+            self.add(NameKind::User, found.get(1).map_or("", |m| m.as_str()));
         }
         for found in matches(&USER_AT_HOST, text) {
             let part = |at| found.get(at).map_or("", |m| m.as_str());
-            // as in `mpich@main` of Spack
+            // `mpich@main` in Spack is a version, not a user and host
             if !["main", "master", "develop", "latest", "head"].contains(&part(2)) {
-                self.add(Kind::User, part(1));
+                self.add(NameKind::User, part(1));
                 self.host(part(2));
             }
         }
         for pattern in [&ARN_ACCOUNT, &QUOTED_ACCOUNT] {
             for found in matches(pattern, text) {
-                self.add(Kind::Account, found.get(1).map_or("", |m| m.as_str()));
+                self.add(NameKind::Account, found.get(1).map_or("", |m| m.as_str()));
             }
         }
         for (name, value) in pairs(text) {
             let value = value.as_str().trim_matches(['"', '\'', '\\']);
             match name.as_str() {
-                "USER" | "LOGNAME" | "USERNAME" => self.add(Kind::User, value),
+                "USER" | "LOGNAME" | "USERNAME" => self.add(NameKind::User, value),
                 "HOST" | "HOSTNAME" => self.host(value),
                 name if is_secret_everywhere(name) => self.names.secret(value),
                 _ => {}
@@ -313,7 +315,7 @@ impl Finder {
         }
     }
 
-    /// Names in JSON, and in what else has keys and values. Recursion ends where that of the parser did.
+    /// Finds names in JSON and in other data with keys and values. The parser limits the recursion depth.
     pub(super) fn json(&mut self, value: &Value) {
         match value {
             Value::Object(members) => {
@@ -324,7 +326,7 @@ impl Finder {
             }
             Value::Array(items) => items.iter().for_each(|item| self.json(item)),
             Value::String(text) => {
-                // some facts are JSON as text
+                // some facts are JSON inside a string
                 if text.starts_with(['{', '['])
                     && let Ok(inner) = serde_json::from_str::<Value>(text)
                 {
@@ -347,18 +349,18 @@ impl Finder {
             }
             ("hosts" | "node_names" | "nodes" | "names", _) => self.hosts(value),
             ("head" | "host", Value::Object(_)) => self.hosts(value),
-            ("user" | "username" | "login", Value::String(text)) => self.add(Kind::User, text),
-            ("owner", Value::String(text)) if !text.contains('@') => self.add(Kind::User, text),
-            ("account" | "profile", Value::String(text)) => self.add(Kind::Account, text),
-            ("key_name", Value::String(text)) => self.add(Kind::Key, text),
+            ("user" | "username" | "login", Value::String(text)) => self.add(NameKind::User, text),
+            ("owner", Value::String(text)) if !text.contains('@') => self.add(NameKind::User, text),
+            ("account" | "profile", Value::String(text)) => self.add(NameKind::Account, text),
+            ("key_name", Value::String(text)) => self.add(NameKind::Key, text),
             ("ids" | "group_id" | "instance_id", Value::String(text)) => {
                 for id in text.split_whitespace().filter(|id| *id != "unknown") {
-                    self.add(Kind::CloudId, id);
+                    self.add(NameKind::CloudId, id);
                 }
             }
             ("instances", Value::Array(ids)) => {
                 for id in ids.iter().filter_map(Value::as_str) {
-                    self.add(Kind::CloudId, id);
+                    self.add(NameKind::CloudId, id);
                 }
             }
             ("endpoint", Value::String(text)) => {
@@ -371,7 +373,7 @@ impl Finder {
         }
     }
 
-    /// Hosts as lists, as texts with several, and as tables with a name.
+    /// Adds hosts from lists, strings with several hosts, and objects with a name.
     fn hosts(&mut self, value: &Value) {
         match value {
             Value::String(text) => {
@@ -392,45 +394,46 @@ impl Finder {
         }
     }
 
-    /// A host, with its short name and its domains.
+    /// Adds a host: its full name, its short name and its domains.
     fn host(&mut self, name: &str) {
         let name = name.trim_end_matches('.');
         if name.parse::<IpAddr>().is_ok() || PUBLIC.contains(&name) {
             return;
         }
         if let Some((first, domain)) = name.split_once('.') {
-            self.add(Kind::Host, first);
+            self.add(NameKind::Host, first);
             let mut domain = domain;
             while domain.contains('.') && !PUBLIC.contains(&domain) {
-                self.add(Kind::Domain, domain);
+                self.add(NameKind::Domain, domain);
                 domain = domain.split_once('.').map_or("", |(_, rest)| rest);
             }
         }
-        self.add(Kind::Host, name);
+        self.add(NameKind::Host, name);
     }
 
-    fn add(&mut self, kind: Kind, name: &str) {
+    fn add(&mut self, kind: NameKind, name: &str) {
         let name = name.trim();
         let is_number = name.chars().all(|c| c.is_ascii_digit() || c == '.');
-        if name.len() < 2 || is_generic(name) || (is_number && kind != Kind::Account) {
+        if name.len() < 2 || is_generic(name) || (is_number && kind != NameKind::Account) {
             return;
         }
         self.names.word(kind, name);
     }
 
-    /// This machine, its user, and what its environment keeps secret. They come last, so that the words do not depend on them.
+    /// Adds this machine, its user, and the secrets in its environment. They are added last, so that the words for other names do not depend on
+    /// them.
     pub(super) fn this_machine(&mut self) {
         if let Some(host) = paths::host_name() {
             self.host(&host);
         }
         for name in ["USER", "LOGNAME"] {
             if let Ok(user) = std::env::var(name) {
-                self.add(Kind::User, &user);
+                self.add(NameKind::User, &user);
             }
         }
         if let Some(home) = paths::home() {
             let last = home.trim_end_matches('/').rsplit('/').next();
-            self.add(Kind::User, last.unwrap_or_default());
+            self.add(NameKind::User, last.unwrap_or_default());
         }
         for name in environment::withheld_variables() {
             if is_secret_everywhere(&name.to_string_lossy())

@@ -1,20 +1,20 @@
-//! What secrets, names and addresses look like.
+//! Regular expressions for secrets, names and addresses.
 
 use cvc_core::environment::may_hold_secret;
 use regex::{Captures, Match, Regex};
 use std::sync::LazyLock;
 
-/// What stands for a secret.
+/// Text that replaces a secret.
 pub(super) const WITHHELD: &str = "withheld";
 
-/// A pattern of this file: that each compiles is tested.
+/// Defines a pattern; a test compiles all of them.
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
         pub(super) static $name: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new($text).ok());
     };
 }
 
-// a name and a value, as shells, TOML, JSON and tables of Markdown and TeX write them, also JSON in a text of JSON
+// a name and a value, as in shells, TOML, JSON (also inside a JSON string), and tables of Markdown and TeX
 pattern!(
     PAIR,
     r#"([\p{L}_][\p{L}\p{N}_-]*)\\?["']?(?:[ \t]*[=:][ \t]*|[ \t]+[|&][ \t]+)('\\''.*?'\\''|"""(?s:.*?)"""|'''(?s:.*?)'''|\\"(?:.*?)\\"|"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^\s,;"'\\}\])<>]+)"#
@@ -46,7 +46,7 @@ pattern!(
 );
 pattern!(URL_PASSWORD, r"://[^/\s:@\x22]+:([^/\s@\x22]+)@");
 pattern!(IPV4, r"\b(?:\d{1,3}\.){3}\d{1,3}\b");
-// as names of machines in clouds have it
+// as in names of cloud instances
 pattern!(
     IPV4_DASHED,
     r"\b(?:ip|ec2)-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b"
@@ -75,18 +75,19 @@ pattern!(
     r"[A-Za-z][A-Za-z0-9._-]*\[[0-9,-]+\][A-Za-z0-9._-]*"
 );
 
-// what a text has in which a pair says something; records have a hundred pairs that say nothing
+// words that occur in texts with relevant pairs; a record contains a hundred irrelevant pairs
 pattern!(
-    TELLING,
+    RELEVANT,
     r"(?i)secret|token|passw|_key|api_?key|access|jwt|aws_|\bkey\b|\buser|\bhost|\blogname"
 );
 
-/// Names with values, if any of them may be a secret, a user or a host. A value that is not one of these may have others in it.
+/// Returns the pairs of a name and a value in a text; none if the text contains no word that indicates a secret, a user or a host. Values of names
+/// that are not secret are searched for further pairs.
 pub(super) fn pairs(text: &str) -> Vec<(Match<'_>, Match<'_>)> {
-    let is_telling = TELLING
+    let is_relevant = RELEVANT
         .as_ref()
-        .is_none_or(|telling| telling.is_match(text));
-    let (Some(pattern), true) = (PAIR.as_ref(), is_telling) else {
+        .is_none_or(|relevant| relevant.is_match(text));
+    let (Some(pattern), true) = (PAIR.as_ref(), is_relevant) else {
         return Vec::new();
     };
     let (mut found, mut at) = (Vec::new(), 0);
@@ -94,7 +95,7 @@ pub(super) fn pairs(text: &str) -> Vec<(Match<'_>, Match<'_>)> {
         let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
             break;
         };
-        // `a: token=b` is a pair, and has one
+        // in `a: token=b`, the value of the first pair contains a pair
         at = if is_secret(name.as_str()) {
             value.end()
         } else {
@@ -105,7 +106,7 @@ pub(super) fn pairs(text: &str) -> Vec<(Match<'_>, Match<'_>)> {
     found
 }
 
-/// All matches of a pattern.
+/// Returns all matches of a pattern.
 pub(super) fn matches<'t>(
     pattern: &'static LazyLock<Option<Regex>>,
     text: &'t str,
@@ -116,12 +117,12 @@ pub(super) fn matches<'t>(
         .flat_map(move |pattern| pattern.captures_iter(text))
 }
 
-/// Whether the value of a variable of this name is kept back. A column `key` of a table is no secret.
+/// Returns whether the value of a variable with this name is withheld. A column named `key` in a table is not secret.
 pub(super) fn is_secret(name: &str) -> bool {
     name != "key" && may_hold_secret(name)
 }
 
-/// Variables whose values are kept from programs, but say nothing secret: where such a value stands elsewhere, it stays.
+/// Variables that are not passed to programs, because their names look like those of secrets. Their values are not secret, and are kept elsewhere.
 const PUBLIC: [&str; 6] = [
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
@@ -131,7 +132,7 @@ const PUBLIC: [&str; 6] = [
     "AWS_SHARED_CREDENTIALS_FILE",
 ];
 
-/// Whether the value of a variable of this name is kept back wherever it stands.
+/// Returns whether the value of a variable with this name is withheld everywhere.
 pub(super) fn is_secret_everywhere(name: &str) -> bool {
     is_secret(name) && !PUBLIC.contains(&name)
 }
@@ -144,7 +145,7 @@ mod tests {
     fn every_pattern_compiles() {
         for pattern in [
             &PAIR,
-            &TELLING,
+            &RELEVANT,
             &OPTION,
             &AUTHORIZATION,
             &BEARER,

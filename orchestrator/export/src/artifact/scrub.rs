@@ -1,7 +1,7 @@
-//! Takes secrets and names out of texts.
+//! Removes secrets and names from texts.
 
 use super::{
-    names::{Kind, Names, is_generic},
+    names::{ArtifactNames, NameKind, is_generic},
     patterns::{
         ARN_ACCOUNT, AUTHORIZATION, BEARER, CLOUD_ID, HOME, IPV4, IPV4_DASHED, IPV6, MAC,
         NODE_LIST, OPTION, PRIVATE_KEY, QUOTED_ACCOUNT, TOKEN, URL_PASSWORD, USER_AT_HOST,
@@ -18,26 +18,26 @@ use std::{
     ops::Range,
 };
 
-/// Takes out what [`Names`] has found, and everything that looks like an address.
+/// Replaces all names in [`ArtifactNames`], and everything that looks like an address.
 pub(super) struct Scrubber {
-    names: Names,
-    /// Whether names stay, so that only secrets are taken out.
+    names: ArtifactNames,
+    /// Whether names are kept, so that only secrets are removed.
     keeps_names: bool,
     known: Option<AhoCorasick>,
-    /// The words for what `known` finds.
+    /// Replacement words, in the order of the patterns in `known`.
     words: Vec<String>,
-    /// Names like those of known hosts, with other numbers.
+    /// Matches names that differ from those of known hosts only in the number at the end.
     like_hosts: Option<Regex>,
-    /// Short texts that were cleaned: most stand in many places.
+    /// Cache of cleaned short texts; most of them occur often.
     cleaned: HashMap<String, String>,
 }
 
-/// Texts of which it is kept what became of them, and their maximum length, bytes.
+/// Maximum number of cached texts; the next constant is their maximum length, bytes.
 const MAX_CLEANED: usize = 100_000;
 const MAX_SHORT: usize = 64;
 
 impl Scrubber {
-    pub(super) fn new(names: Names, keeps_names: bool) -> Self {
+    pub(super) fn new(names: ArtifactNames, keeps_names: bool) -> Self {
         let (texts, words): (Vec<String>, Vec<String>) = names.known().into_iter().unzip();
         let known = AhoCorasick::builder()
             .ascii_case_insensitive(true)
@@ -61,7 +61,7 @@ impl Scrubber {
         }
     }
 
-    /// The text without secrets and names.
+    /// Returns the text without secrets and names.
     pub(super) fn clean<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         let text = self.without_secrets(text);
         if self.keeps_names {
@@ -74,7 +74,7 @@ impl Scrubber {
         replaced(text, spans)
     }
 
-    /// The same of a text that may come again.
+    /// Cleans a text as [`Self::clean`] does, with a cache for texts that may recur.
     pub(super) fn clean_again(&mut self, text: &str) -> String {
         if let Some(clean) = self.cleaned.get(text) {
             return clean.clone();
@@ -86,7 +86,7 @@ impl Scrubber {
         clean
     }
 
-    /// Leaves JSON and TOML what they are, as [`cvc_core::log::redact`] does not.
+    /// Removes secrets. Unlike [`cvc_core::log::redact`], keeps JSON and TOML valid.
     fn without_secrets<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut spans = Vec::new();
         let withheld = |range: Range<usize>| (range, WITHHELD.to_owned());
@@ -127,7 +127,7 @@ impl Scrubber {
             .map(|found| found.range())
             .collect();
         for range in like {
-            let word = self.names.word(Kind::Host, &text[range.clone()]);
+            let word = self.names.word(NameKind::Host, &text[range.clone()]);
             spans.push((range, word));
         }
         for list in matches(&NODE_LIST, text) {
@@ -138,7 +138,7 @@ impl Scrubber {
             if nodes.iter().any(|node| self.names.has_host(node)) {
                 let words: Vec<String> = nodes
                     .iter()
-                    .map(|node| self.names.word(Kind::Host, node))
+                    .map(|node| self.names.word(NameKind::Host, node))
                     .collect();
                 spans.push((list.range(), nodelist::compress(&words)));
             }
@@ -147,16 +147,16 @@ impl Scrubber {
 
     fn addresses(&mut self, text: &str, spans: &mut Vec<(Range<usize>, String)>) {
         for (pattern, kind) in [
-            (&IPV4, Kind::Address),
-            (&IPV4_DASHED, Kind::Host),
-            (&IPV6, Kind::Address),
-            (&MAC, Kind::Card),
-            (&CLOUD_ID, Kind::CloudId),
+            (&IPV4, NameKind::Address),
+            (&IPV4_DASHED, NameKind::Host),
+            (&IPV6, NameKind::Address),
+            (&MAC, NameKind::Card),
+            (&CLOUD_ID, NameKind::CloudId),
         ] {
             for found in matches(pattern, text) {
                 let Some(found) = found.get(0) else { continue };
                 let is_one = match kind {
-                    Kind::Address => is_address(text, &found.range()),
+                    NameKind::Address => is_address(text, &found.range()),
                     _ => true,
                 };
                 if is_one {
@@ -168,22 +168,23 @@ impl Scrubber {
         for pattern in [&ARN_ACCOUNT, &QUOTED_ACCOUNT] {
             for found in matches(pattern, text) {
                 if let Some(account) = found.get(1) {
-                    let word = self.names.word(Kind::Account, account.as_str());
+                    let word = self.names.word(NameKind::Account, account.as_str());
                     spans.push((account.range(), word));
                 }
             }
         }
     }
 
-    /// Names that are also words of cvc's own files are taken out only where nothing else can be meant.
+    /// Adds the ranges of names at places where nothing but a name can occur: the user in the path of a home directory, user and host in `user@host`.
+    /// There, names are replaced even if they are also words of cvc's files.
     fn names_in_context(&mut self, text: &str, spans: &mut Vec<(Range<usize>, String)>) {
         for found in matches(&HOME, text) {
             if let Some(user) = found.get(1).filter(|user| !is_generic(user.as_str())) {
-                spans.push((user.range(), self.names.word(Kind::User, user.as_str())));
+                spans.push((user.range(), self.names.word(NameKind::User, user.as_str())));
             }
         }
         for found in matches(&USER_AT_HOST, text) {
-            for (at, kind) in [(1, Kind::User), (2, Kind::Host)] {
+            for (at, kind) in [(1, NameKind::User), (2, NameKind::Host)] {
                 if let Some(name) = found.get(at)
                     && self.names.is_in_context(kind, name.as_str())
                 {
@@ -194,7 +195,7 @@ impl Scrubber {
     }
 }
 
-/// What of a value lies inside its quotes.
+/// Returns the range of a value without its quotes.
 fn inside_quotes(value: &str, start: usize) -> Range<usize> {
     for quote in ["\"\"\"", "'''", "\\\"", "\"", "'"] {
         let inner = value
@@ -208,7 +209,7 @@ fn inside_quotes(value: &str, start: usize) -> Range<usize> {
     start..start + value.len()
 }
 
-/// Whether a match is not a part of a longer word. In JSON, `\nada` is a line feed and a name.
+/// Returns whether a match is a whole word. In JSON, `\nada` is a line feed followed by the name `ada`.
 fn is_whole(text: &str, range: &Range<usize>) -> bool {
     let is_part = |c: char| c.is_alphanumeric();
     let mut before = text[..range.start].chars().rev();
@@ -220,7 +221,7 @@ fn is_whole(text: &str, range: &Range<usize>) -> bool {
     begins && !text[range.end..].chars().next().is_some_and(is_part)
 }
 
-/// Whether it is the address of one machine that others can reach.
+/// Returns whether the text is a complete IP address and not one that identifies no machine, such as a loopback address or a netmask.
 fn is_address(text: &str, range: &Range<usize>) -> bool {
     let found = &text[range.clone()];
     if let Ok(address) = found.parse::<Ipv4Addr>() {
@@ -239,7 +240,7 @@ fn is_address(text: &str, range: &Range<usize>) -> bool {
         && !text[range.end..].starts_with(|c: char| c.is_alphanumeric() || c == ':')
 }
 
-/// The text with other words in these places; of places that overlap, the first and longest counts.
+/// Replaces the text at these ranges. Of overlapping ranges, the one that begins first is replaced; if several do, the longest.
 fn replaced(text: Cow<'_, str>, mut spans: Vec<(Range<usize>, String)>) -> Cow<'_, str> {
     if spans.is_empty() {
         return text;
@@ -262,10 +263,10 @@ fn replaced(text: Cow<'_, str>, mut spans: Vec<(Range<usize>, String)>) -> Cow<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifact::names::Finder;
+    use crate::artifact::names::NameFinder;
 
     fn scrubber(texts: &[&str]) -> Scrubber {
-        let mut finder = Finder::default();
+        let mut finder = NameFinder::default();
         for text in texts {
             finder.json(&serde_json::from_str(text).expect("JSON"));
         }

@@ -1,13 +1,13 @@
-//! How entities are named and referred to.
+//! Identifiers of entities, and references to them.
 
 use serde_json::{Value, json};
 
-/// A reference to an entity.
+/// Returns a reference to an entity.
 pub(super) fn to(id: &str) -> Value {
     json!({ "@id": id })
 }
 
-/// A name as a part of an identifier: what has a meaning in addresses is written by its bytes.
+/// Encodes a name for an identifier: characters with a special meaning in URLs are percent-encoded.
 pub(super) fn fragment(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {

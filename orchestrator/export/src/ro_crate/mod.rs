@@ -1,5 +1,5 @@
-//! The campaign as a Process Run Crate 0.5 (<https://w3id.org/ro/wfrun/process/0.5>), which is an RO-Crate 1.1: each run that was made is an
-//! action of a program, with the levels of its factors as inputs and its files of records as results.
+//! Exports a campaign as a Process Run Crate 0.5 (<https://w3id.org/ro/wfrun/process/0.5>), which is an RO-Crate 1.1. Each finished run is an
+//! action of a program, with its factors as inputs and its record files as results.
 
 mod entity;
 mod software;
@@ -15,33 +15,33 @@ use cvc_index::RunOutcome;
 use cvc_index::{Index, IndexedRun, factors::texts};
 use entity::{fragment, to};
 use serde_json::{Value, json};
-use software::Software;
+use software::SoftwareEntity;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
 };
 
-/// The profile.
+/// Identifier of the profile.
 const PROFILE: &str = "https://w3id.org/ro/wfrun/process/0.5";
-/// What RO-Crate itself is.
+/// Identifier of the RO-Crate specification.
 const SPECIFICATION: &str = "https://w3id.org/ro/crate/1.1";
-/// The file with the metadata.
+/// Name of the metadata file.
 const METADATA: &str = "ro-crate-metadata.json";
 
-/// What only the one who exports knows.
+/// Facts that the user gives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Description<'d> {
-    /// Who made the runs; `None`: nobody is named.
+    /// The person who made the runs; `None`: not named.
     pub agent: Option<&'d str>,
-    /// Address of the licence.
+    /// URL of the licence.
     pub licence: Option<&'d str>,
 }
 
-/// Writes a campaign as a Process Run Crate. Its files are copied as they are: with names of hosts and users, if they have any.
+/// Writes a campaign as a Process Run Crate. Files are copied unchanged, including any names of hosts and users in them.
 ///
 /// # Errors
-/// When something is there that may not be replaced, the index or a file of the campaign cannot be read, or a file cannot be written.
+/// The target exists and may not be replaced, the index or a file of the campaign cannot be read, or a file cannot be written.
 pub fn export_ro_crate(
     campaign: &CampaignDir,
     index: &Index,
@@ -65,13 +65,13 @@ pub fn export_ro_crate(
     })
 }
 
-/// A crate that is being made.
+/// A crate that is being built.
 #[derive(Default)]
 struct Crate {
     graph: Vec<Value>,
-    /// The files, in the root's `hasPart`.
+    /// References to the files, for `hasPart` of the root.
     parts: Vec<Value>,
-    /// The actions, in its `mentions`.
+    /// References to the actions, for `mentions` of the root.
     actions: Vec<Value>,
 }
 
@@ -88,15 +88,12 @@ impl Crate {
         let name = name.map_or("campaign", String::as_str);
         for (file, what) in [
             ("campaign.toml", "the campaign file"),
-            (
-                "plan.json",
-                "the plan that follows from it: points and runs",
-            ),
+            ("plan.json", "the plan derived from it: points and runs"),
             (
                 "journal.jsonl",
-                "what was done and when, from which the state of every run follows",
+                "actions with their times, which determine the state of every run",
             ),
-            ("cvc.lock", "the software that the sites had"),
+            ("cvc.lock", "the software of the sites"),
         ] {
             self.copy(&campaign.root().join(file), dir, file, what)?;
         }
@@ -118,7 +115,7 @@ impl Crate {
         Ok(())
     }
 
-    /// The actions, with what they refer to.
+    /// Adds the actions and the entities that they refer to.
     fn add_runs(
         &mut self,
         campaign: &CampaignDir,
@@ -126,14 +123,14 @@ impl Crate {
         description: Description<'_>,
         dir: &Utf8Path,
     ) -> Result<(), ExportError> {
-        let mut software = Software::read(index)?;
+        let mut software = SoftwareEntity::read(index)?;
         let mut points = BTreeMap::new();
         for planned in index.points_and_baselines()? {
             let inputs: Vec<(String, Value)> = texts(&planned.point)
                 .into_iter()
                 .map(|(factor, level)| {
                     (
-                        // names of factors may have any characters
+                        // names of factors may contain any characters
                         format!("#point-{}-{}", planned.id, fragment(&factor)),
                         json!({ "name": factor, "value": level }),
                     )
@@ -142,10 +139,10 @@ impl Crate {
             points.insert(planned.id.to_string(), (planned.point, inputs, false));
         }
         for run in index.runs()?.iter().filter(|run| is_made(run)) {
-            let Some((point, inputs, told)) = points.get_mut(run.point.as_str()) else {
+            let Some((point, inputs, is_described)) = points.get_mut(run.point.as_str()) else {
                 continue;
             };
-            if !std::mem::replace(told, true) {
+            if !std::mem::replace(is_described, true) {
                 for (id, value) in &*inputs {
                     let mut entity = json!({ "@id": id, "@type": "PropertyValue" });
                     entity["name"] = value["name"].clone();
@@ -161,7 +158,7 @@ impl Crate {
         Ok(())
     }
 
-    /// The files of records of a run.
+    /// Adds the record files of a run and returns references to them.
     fn results(
         &mut self,
         campaign: &CampaignDir,
@@ -174,7 +171,7 @@ impl Crate {
         let below = dir.join("runs").join(&run.id);
         let mut results = Vec::new();
         for (name, what) in [
-            ("records.jsonl", "what run RUN measured"),
+            ("records.jsonl", "measurements of run RUN"),
             ("facts.json", "versions and environment of run RUN"),
         ] {
             let from = campaign.root().join(place).join(name);
@@ -223,15 +220,15 @@ impl Crate {
             action["endTime"] = json!(ended);
         }
         if !has_succeeded {
-            let told: Vec<&str> = [&run.cause, &run.detail]
+            let reasons: Vec<&str> = [&run.cause, &run.detail]
                 .into_iter()
                 .flatten()
                 .map(String::as_str)
                 .collect();
-            let error = if told.is_empty() {
+            let error = if reasons.is_empty() {
                 run.state.to_string()
             } else {
-                told.join(": ")
+                reasons.join(": ")
             };
             action["error"] = json!(error);
         }
@@ -242,7 +239,7 @@ impl Crate {
         self.graph.push(action);
     }
 
-    /// The root, the descriptor, and what they refer to.
+    /// Adds the root, the descriptor, and the entities that they refer to.
     fn finish(
         &mut self,
         name: &str,
@@ -259,11 +256,11 @@ impl Crate {
             "hasPart": self.parts,
             "mentions": self.actions,
         });
-        // the crate says what was known then, whenever it is made
+        // the date of the results, not of the export
         if let Some(date) = meta.get("last_entry") {
             root["datePublished"] = json!(date);
         }
-        // a crate must have one; it may be a text
+        // a licence is mandatory, but it may be a text
         root["license"] = description.licence.map_or_else(|| json!(NO_LICENCE), to);
         if let Some(licence) = description.licence {
             self.graph.push(json!({
@@ -290,7 +287,7 @@ impl Crate {
         self.graph.splice(0..0, [descriptor, root, profile]);
     }
 
-    /// Copies a file of the campaign, if it is there.
+    /// Copies a file of the campaign, if it exists.
     fn copy(
         &mut self,
         from: &Utf8Path,
@@ -332,13 +329,13 @@ impl Crate {
     }
 }
 
-/// What stands for a licence where none is given.
+/// Text for a missing licence.
 const NO_LICENCE: &str = "No licence is stated: ask those who made the runs.";
 
-/// The one who made the runs.
+/// Identifier of the person who made the runs.
 const AGENT: &str = "#agent";
 
-/// Whether the run has come to an end of any kind.
+/// Returns whether the run has ended.
 fn is_made(run: &IndexedRun) -> bool {
     run.state.is_over()
 }

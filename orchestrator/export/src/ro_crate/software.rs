@@ -1,4 +1,4 @@
-//! The programs of the runs, as their facts tell them, each described once.
+//! The programs of the runs, from the facts of the runs; each program is described once.
 
 use super::entity::{fragment, to};
 use crate::error::ExportError;
@@ -7,13 +7,13 @@ use cvc_index::Index;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the facts of all runs say of software.
-pub(super) struct Software {
-    /// For each run: MPI library, digest of the program, version of DMTCP.
+/// Facts of all runs about their software.
+pub(super) struct SoftwareEntity {
+    /// For each run: MPI library, digest of the program, and checkpointer.
     runs: BTreeMap<String, Facts>,
-    /// The programs that were described, with their identifiers.
+    /// Identifiers of the programs already described.
     programs: BTreeMap<(String, Facts), String>,
-    /// The libraries that were described.
+    /// Libraries already described.
     libraries: BTreeSet<String>,
 }
 
@@ -21,21 +21,25 @@ pub(super) struct Software {
 struct Facts {
     mpi: Option<String>,
     digest: Option<String>,
-    dmtcp: Option<String>,
+    /// Title of the checkpointer, and its version if known.
+    checkpointer: Option<(&'static str, Option<String>)>,
 }
 
-impl Software {
+impl SoftwareEntity {
     pub(super) fn read(index: &Index) -> Result<Self, ExportError> {
         let mut runs: BTreeMap<String, Facts> = BTreeMap::new();
         index.each_fact(|fact| {
-            let of = match fact.key.as_str() {
-                "mpi" | "program_digest" | "dmtcp" => runs.entry(fact.run).or_default(),
-                _ => return,
-            };
-            match fact.key.as_str() {
-                "mpi" => of.mpi = Some(fact.value),
-                "program_digest" => of.digest = Some(fact.value),
-                _ => of.dmtcp = Some(fact.value),
+            let driven = CheckpointerKind::driven_of_word(&fact.key);
+            match (fact.key.as_str(), driven) {
+                ("mpi", _) => runs.entry(fact.run).or_default().mpi = Some(fact.value),
+                ("program_digest", _) => {
+                    runs.entry(fact.run).or_default().digest = Some(fact.value)
+                }
+                (_, Some(driven)) => {
+                    let version = (!fact.value.is_empty()).then_some(fact.value);
+                    runs.entry(fact.run).or_default().checkpointer = Some((driven.title, version))
+                }
+                _ => {}
             }
         })?;
         Ok(Self {
@@ -45,7 +49,7 @@ impl Software {
         })
     }
 
-    /// The program of a run, by its identifier. It is described when it is first met.
+    /// Returns the identifier of a run's program; describes the program at its first use.
     pub(super) fn instrument(
         &mut self,
         run: &str,
@@ -56,8 +60,9 @@ impl Software {
         if facts.mpi.is_none() && !point.mpi.is_empty() {
             facts.mpi = Some(point.mpi.clone());
         }
-        if facts.dmtcp.is_none() && point.checkpointer != CheckpointerKind::None {
-            facts.dmtcp = Some(String::new());
+        if facts.checkpointer.is_none() {
+            let driven = point.checkpointer.driven();
+            facts.checkpointer = driven.map(|driven| (driven.title, None));
         }
         let key = (point.app.clone(), facts.clone());
         if let Some(id) = self.programs.get(&key) {
@@ -68,9 +73,8 @@ impl Software {
             let (name, version) = name_and_version(mpi);
             needs.push(self.library(&name, version, graph));
         }
-        if let Some(version) = &facts.dmtcp {
-            let version = (!version.is_empty()).then_some(version.as_str());
-            needs.push(self.library("DMTCP", version, graph));
+        if let Some((title, version)) = &facts.checkpointer {
+            needs.push(self.library(title, version.as_deref(), graph));
         }
         let id = format!("#program-{}", self.programs.len() + 1);
         let mut program = json!({
@@ -80,7 +84,7 @@ impl Software {
             "softwareRequirements": needs,
         });
         if let Some(digest) = &facts.digest {
-            // the program as it was run: there is no other version of it that cvc can know
+            // the digest is the only version information about the program
             program["softwareVersion"] = json!(format!("BLAKE3 {digest}"));
             program["identifier"] = json!(digest);
         }
@@ -107,7 +111,7 @@ impl Software {
     }
 }
 
-/// `Open MPI 4.1.4, OMPIO` is Open MPI, and the rest its version.
+/// Splits a text such as `Open MPI 4.1.4, OMPIO` into name and version.
 fn name_and_version(text: &str) -> (String, Option<&str>) {
     match text.find(|c: char| c.is_ascii_digit()) {
         Some(at) if at > 0 && text[..at].ends_with(' ') => {

@@ -1,4 +1,4 @@
-//! Artefacts: whole bags, the same bytes each time, and nobody's name in any of them.
+//! Artefacts: bags are valid and reproducible, and contain no names.
 
 use crate::{
     common,
@@ -28,7 +28,7 @@ fn export(made: &Made, options: ArtifactOptions<'_>, file: &str) -> Result<Artif
     )
 }
 
-/// The files of a zip.
+/// Returns the files in a zip.
 fn unzipped(path: &Utf8Path) -> BTreeMap<String, Vec<u8>> {
     let mut zip = ZipArchive::new(File::open(path).expect("a file")).expect("a zip");
     let mut files = BTreeMap::new();
@@ -42,7 +42,7 @@ fn unzipped(path: &Utf8Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Checks a bag as RFC 8493 says, and returns the names of its payload below `data/`.
+/// Checks a bag according to RFC 8493, and returns the names of its payload below `data/`.
 fn check_bag(files: &BTreeMap<String, Vec<u8>>) -> BTreeSet<String> {
     let bases: BTreeSet<&str> = files
         .keys()
@@ -145,7 +145,7 @@ fn no_name_and_no_secret_is_in_any_byte_of_an_artefact() {
         report: Some(&report),
         ..ArtifactOptions::default()
     };
-    // each name is in what goes in, so that the search below can fail
+    // each name occurs in the input; otherwise the search below could not fail
     let mut before = String::new();
     let mut open = vec![made.path("c"), report.clone()];
     while let Some(dir) = open.pop() {
@@ -206,7 +206,8 @@ fn cvc_reads_an_artefact_as_it_read_the_campaign() {
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         fs::write(path, bytes).expect("a file");
     }
-    let again = Index::apart(&to.join("made-up/data")).expect("an index of the artefact");
+    let again =
+        Index::in_temporary_file(&to.join("made-up/data")).expect("an index of the artefact");
     let values = |index: &Index| {
         let mut values = Vec::new();
         index
@@ -357,14 +358,11 @@ fn damaged_records_and_files_that_are_no_text_are_no_error() {
     let files = unzipped(&made.path("a.zip"));
     check_bag(&files);
     let md = String::from_utf8_lossy(&files["made-up/ARTIFACT.md"]).into_owned();
-    assert!(
-        md.contains("are missing, damaged or not what was sealed"),
-        "{md}"
-    );
+    assert!(md.contains("are missing, damaged or changed"), "{md}");
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_no_half_file() {
+fn a_full_disk_is_reported_and_leaves_no_half_file() {
     require!(Tool::Tmpfs);
     let made = Made::new(campaign_with_names);
     let disk = made.path("disk");
@@ -466,7 +464,7 @@ fn links_and_pipes_in_a_campaign_or_a_report_are_errors_at_once_and_never_publis
             fs::rename(&kept, &place).expect("as it was");
         }
     }
-    // a directory on the way, too
+    // a link to a directory in the path, too
     let aside = made.path("aside");
     fs::rename(&run, &aside).expect("renames");
     std::os::unix::fs::symlink(&aside, &run).expect("links");

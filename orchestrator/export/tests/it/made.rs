@@ -1,4 +1,4 @@
-//! A campaign, and what was exported of it.
+//! A campaign and its exports.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::CampaignDir;
@@ -7,7 +7,7 @@ use cvc_index::Index;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
 
-/// A directory with a campaign in `c`.
+/// A temporary directory with a campaign in `c`.
 pub struct Made {
     pub dir: tempfile::TempDir,
     pub index: Index,
@@ -19,7 +19,8 @@ impl Made {
         let of = dir.path().join("c");
         fs::create_dir(&of).expect("a directory");
         campaign(&of);
-        let index = Index::apart(Utf8Path::from_path(&of).expect("UTF-8")).expect("an index");
+        let index =
+            Index::in_temporary_file(Utf8Path::from_path(&of).expect("UTF-8")).expect("an index");
         Self { dir, index }
     }
 
@@ -44,7 +45,7 @@ impl Made {
         document["@graph"].as_array().expect("entities").clone()
     }
 
-    /// Rows by the names of their columns.
+    /// Returns the rows of an exported table, by column name.
     pub fn rows(&self, table: &str) -> Vec<BTreeMap<String, String>> {
         csv::Reader::from_path(self.path(&format!("tables/{table}.csv")))
             .expect("a table")

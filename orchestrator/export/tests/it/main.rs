@@ -1,4 +1,4 @@
-//! Exports of made-up campaigns.
+//! Exports of generated campaigns.
 
 #[path = "../../../prediction/tests/it/common/mod.rs"]
 mod common;
@@ -104,13 +104,13 @@ fn only_an_export_is_replaced_and_only_if_nothing_was_added_to_it() {
     assert_eq!(fs::read(to.join("mine.txt")).expect("kept"), b"mine");
 
     fs::remove_file(to.join("mine.txt")).expect("removed");
-    // an edited file is somebody's work, too
+    // a file that a user has edited is kept, too
     let text = fs::read_to_string(to.join("runs.csv")).expect("a table");
     fs::write(to.join("runs.csv"), format!("{text}x")).expect("edited");
     assert!(matches!(export(true), Err(ExportError::Edited { file, .. }) if file == "runs.csv"));
     fs::write(to.join("runs.csv"), &text).expect("as it was");
     export(true).expect("replaced");
-    // what commands that were killed left goes, unless somebody has put something there
+    // directories that killed commands left are removed, unless other files were added to them
     let host = cvc_core::store::own_prefix("export").expect("own times");
     let gone = host.replace(&format!("-{}-", std::process::id()), "-4194305-");
     let (half, old) = (

@@ -1,11 +1,11 @@
-//! A campaign with names of hosts, users and accounts, addresses and secrets wherever they can stand.
+//! A campaign with names of hosts, users and accounts, addresses and secrets in all places where they can occur.
 
 use crate::{common, made::Made};
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Names that nobody may find in an artefact.
+/// Names that must not be in an artefact.
 pub const NAMES: [&str; 20] = [
     "graphene",
     "nancy",
@@ -45,7 +45,7 @@ API_TOKEN = "tok-98765-xyz"
 db_password = "hunter2hunter2"
 "#;
 
-/// A campaign that ran on a cluster and in a cloud, with names wherever they can stand.
+/// Writes a campaign that ran on a cluster and in a cloud, with names in all places where they can occur.
 pub fn campaign_with_names(dir: &Path) {
     let made = common::campaign(dir);
     fs::write(dir.join("campaign.toml"), CAMPAIGN).expect("a campaign file");
@@ -60,7 +60,7 @@ pub fn campaign_with_names(dir: &Path) {
         json!([{ "name": "graphene-1", "user": "babbage" }]).to_string(),
     )
     .expect("hosts");
-    // the journal again, with more between its first lines
+    // rewrites the journal, with more entries after the first lines
     let old = fs::read_to_string(dir.join("journal.jsonl")).expect("a journal");
     let mut lines: Vec<Value> = old
         .lines()
@@ -132,7 +132,7 @@ pub fn campaign_with_names(dir: &Path) {
     }
 }
 
-/// A report that names the machines, and something beside it.
+/// Writes a report that names the machines, and a file next to it.
 pub fn report(made: &Made) -> Utf8PathBuf {
     let dir = made.path("report");
     fs::create_dir_all(dir.join("csv")).expect("a directory");

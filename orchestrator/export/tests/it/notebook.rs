@@ -1,4 +1,4 @@
-//! The notebook of the documentation draws what the index says.
+//! The notebook of the documentation plots the values in the index.
 
 use crate::{common, made::Made};
 use camino::Utf8Path;
@@ -17,7 +17,7 @@ use std::{
     process::Command,
 };
 
-/// Three process counts at each of these sites, three repeats each; the first repeat at 8 processes failed.
+/// Writes a campaign with three process counts at each of these sites, and three repeats each; the first repeat at 8 processes failed.
 fn campaign(dir: &Path, sites: &[&str]) {
     let mut made = Vec::new();
     for (site, more) in sites.iter().zip([0.0, 12.5, 3.25]) {
@@ -48,7 +48,7 @@ fn campaign(dir: &Path, sites: &[&str]) {
     common::campaign_measured(dir, made);
 }
 
-/// The code cells of the notebook, one after another.
+/// Returns the code cells of the notebook, concatenated.
 fn code() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notebooks/figure.ipynb");
     let text = fs::read_to_string(path).expect("the notebook");
@@ -72,7 +72,7 @@ struct Drawn {
     series: BTreeMap<String, usize>,
 }
 
-/// Runs the notebook in a directory, over exports in it.
+/// Runs the notebook in a directory that contains exports.
 fn draw(python: &PathBuf, dir: &Utf8Path, exports: &[&str]) -> Drawn {
     let ran = Command::new(python)
         .args(["-c", &code()])
@@ -110,7 +110,7 @@ fn draw(python: &PathBuf, dir: &Utf8Path, exports: &[&str]) -> Drawn {
     drawn
 }
 
-/// Compares with what the index says of the checkpoints' sizes.
+/// Compares the plotted points with the checkpoint sizes in the index.
 fn assert_is_that_of_the_index(drawn: &Drawn, export: &str, made: &Made) {
     let mut points = BTreeMap::new();
     for planned in made.index.points_and_baselines().expect("points") {
@@ -158,7 +158,7 @@ fn the_notebook_compares_campaigns_and_never_mixes_levels_of_a_factor() {
         .output();
     let has_pyarrow = import.is_ok_and(|o| o.status.success());
     let made = Made::new(|dir| campaign(dir, &["cluster"]));
-    // warm-ups, a failed and a damaged run, and two more factors
+    // a campaign with warm-ups, a failed run, a damaged run, and two more factors
     let other = Made::new(|dir| drop(common::campaign(dir)));
     export_tables(&other.index, &made.path("other"), false).expect("CSV");
     if has_pyarrow {

@@ -1,4 +1,4 @@
-//! Tables as Parquet, as others read them.
+//! Tables as Parquet files, read with other libraries.
 
 use crate::{common, made::Made};
 use cvc_core::visible::inert;
@@ -11,7 +11,7 @@ use parquet::{
 use serde_json::Value;
 use std::{fs, fs::File, process::Command};
 
-/// Campaigns whose tables have every type of column, texts that nobody should give, and missing values.
+/// Returns campaigns whose tables have every type of column, unusual texts, and missing values.
 fn campaigns() -> [Made; 3] {
     [
         Made::new(|dir| drop(common::campaign(dir))),
@@ -25,7 +25,7 @@ fn package(made: &Made, dir: &str) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// A value as CSV has it, by the type of its column.
+/// Formats a value as in CSV, by the type of its column.
 fn as_csv(field: &Field, of: &str) -> String {
     match (field, of) {
         (Field::Null, _) => String::new(),
@@ -131,7 +131,7 @@ fn an_export_as_csv_is_replaced_by_one_as_parquet_only_if_asked() {
     assert!(to.join("runs.parquet").is_file() && !to.join("runs.csv").exists());
 }
 
-/// Reads both, and compares them as pandas has them.
+/// Python program that reads both formats and compares them in pandas.
 const COMPARE: &str = r#"
 import json, sys, pandas, pyarrow.parquet
 tables, parquet = sys.argv[1:]

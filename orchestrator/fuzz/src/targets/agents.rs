@@ -1,4 +1,4 @@
-//! The lines between controllers and agents.
+//! Targets for the lines between controllers and agents.
 
 use cvc_agent::{Event, Named, RelayLine, RelayMessage, read_relay_line};
 
@@ -15,7 +15,7 @@ pub(crate) const EVENT_WORDS: &[&str] = &[
     "[[[[",
 ];
 
-/// A line of the relay: an event of the agent, or its own message.
+/// Checks the parser of lines from the relay: an agent's event, or a message of the relay itself.
 pub(crate) fn relay_line(data: &[u8]) {
     match read_relay_line(data) {
         RelayLine::Event(numbered) => {
@@ -23,7 +23,7 @@ pub(crate) fn relay_line(data: &[u8]) {
             let RelayLine::Event(back) = read_relay_line(&json) else {
                 panic!("its own JSON is no event")
             };
-            // the last digit of a time may be another
+            // a time may change in its last digit
             let is_finished = matches!(numbered.event, Event::Finished { .. });
             assert!(is_finished || serde_json::to_vec(&back).expect("JSON") == json);
         }
@@ -48,7 +48,7 @@ pub(crate) const REQUEST_WORDS: &[&str] = &[
     "[[[[",
 ];
 
-/// A line of a controller: a named request.
+/// Checks the parser of lines from a controller: a named request.
 pub(crate) fn agent_request(data: &[u8]) {
     let Ok(named) = serde_json::from_slice::<Named>(data) else {
         return;

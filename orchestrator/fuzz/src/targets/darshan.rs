@@ -1,15 +1,15 @@
-//! Logs of Darshan.
+//! Targets for logs of Darshan.
 
 use super::scratch::side;
+use cvc_show::{PlotSink, trace_page};
+use cvc_trace::document::{CounterRecords, TraceHead, compare, document};
+use cvc_trace::{All, CsvRecords, Perfetto};
 use cvc_trace::{
     DarshanLog, DarshanModule, DarshanVisitor, DxtRecord, DxtSegment, Event, FileId, Missing,
     Process, ProcessId, Sink,
-    findings::{Asked, Thresholds, facts_of_profile, facts_of_summary, findings},
+    findings::{RequestedSettings, Thresholds, facts_of_profile, facts_of_summary, findings},
     profile::Profiler,
     read_dxt_of, summarize_each,
-};
-use cvc_trace_show::{
-    All, CsvRecords, Perfetto, PlotSink, Records, TraceHead, compare, document, page,
 };
 use std::{
     io::{self, Cursor},
@@ -28,7 +28,7 @@ pub(crate) const WORDS: &[&str] = &[
     "\next4\t/\n",
 ];
 
-/// The segments of DXT, of POSIX and of MPI-IO: place and length.
+/// The DXT segments of POSIX and of MPI-IO, each as offset and length.
 #[derive(Default)]
 struct Segments([Vec<(u64, i64)>; 2]);
 
@@ -49,7 +49,7 @@ impl DarshanVisitor for Segments {
     }
 }
 
-/// How many processes, files and events there were.
+/// Numbers of processes, files and events.
 #[derive(Default)]
 struct Told([u64; 3]);
 
@@ -89,12 +89,12 @@ fn open(data: &[u8]) -> Option<DarshanLog<Cursor<&[u8]>>> {
 
 fn segments(data: &[u8]) -> Option<[Vec<(u64, i64)>; 2]> {
     let mut segments = Segments::default();
-    // nothing here fails: damage is told as missing
+    // reading never fails: damage is reported as missing data
     open(data)?.read(&mut segments).expect("reads");
     Some(segments.0)
 }
 
-/// A log: every segment is an event, and a log that is cut off has no other segments.
+/// Checks the reader of logs: every segment becomes an event, and a truncated log has no segments that the whole log lacks.
 pub(crate) fn log(data: &[u8]) {
     let Some(whole) = segments(data) else {
         return;
@@ -113,11 +113,11 @@ pub(crate) fn log(data: &[u8]) {
     }
 }
 
-/// Everything that is said of a log, from its counters and its events: nothing panics, whatever the numbers are.
+/// Computes all reports about a log, from its counters and from its events; no number may cause a panic.
 fn everything(data: &[u8]) {
     let again = || open(data).expect("opened before");
     let mut csv = CsvRecords::new(Vec::new()).expect("a header");
-    let mut records = Records::default();
+    let mut records = CounterRecords::default();
     let mut each = |record: &cvc_trace::RecordSums<'_>| {
         records.add(record);
         csv.add(record)
@@ -134,7 +134,7 @@ fn everything(data: &[u8]) {
     let profile = profiler.finish();
     let mut facts = facts_of_summary(&summary);
     facts.add_events(&facts_of_profile(&profile));
-    let found = findings(&facts, Asked::default(), &Thresholds::default());
+    let found = findings(&facts, RequestedSettings::default(), &Thresholds::default());
     let shown = document(TraceHead::default(), &profile, &found, None)
         .with_counters(std::slice::from_ref(&summary), records);
     if let Some(counted) = shown.counted() {
@@ -142,5 +142,5 @@ fn everything(data: &[u8]) {
         assert!(counted.written_bytes <= of_files.fold(0, u64::saturating_add));
     }
     compare((&profile, &shown), (&profile, &shown));
-    page(&shown, &plots.finish()).expect("a page");
+    trace_page(&shown, &plots.finish()).expect("a page");
 }

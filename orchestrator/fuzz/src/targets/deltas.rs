@@ -1,7 +1,7 @@
-//! Files of a series of deltas.
+//! Targets for files of a series of deltas.
 
 use super::scratch::with_dir;
-use cvc_delta::{Series, Signature, StateFile, Summary};
+use cvc_delta::{DeltaSummary, Series, Signature, StateFile};
 use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) const STATE_WORDS: &[&str] = &[
@@ -18,7 +18,7 @@ pub(crate) const STATE_WORDS: &[&str] = &[
     "\"name\":\"../x\"",
 ];
 
-/// The state in full against which `moved.state` is stored.
+/// The complete state that is the base of the delta `moved.state`.
 const BASE: &[u8] = include_bytes!("../../seeds/delta-state/base.state");
 
 pub(crate) const SIGNATURE_WORDS: &[&str] = &[
@@ -39,7 +39,7 @@ pub(crate) const SERIES_WORDS: &[&str] = &[
     "\"name\": \"bounded\"",
 ];
 
-/// Makes the checksums of all sections from `from` on right, so that what is in them is read.
+/// Corrects the checksums of all sections after offset `from`, so that their contents are parsed.
 fn seal(bytes: &mut [u8], from: usize) {
     let mut at = from;
     while let Some(before) = bytes.get(at..at + 24) {
@@ -70,15 +70,15 @@ pub(crate) const HEAD_WORDS: &[&str] = &[
     "\"mode\":2541",
 ];
 
-/// The head of a state's file, with a right checksum and a digest that is that of its names and links: nothing is written outside of the place where
-/// the state is restored, whatever the head says.
+/// Checks the header of a state's file, with a correct checksum and the correct digest of its names and links: no header makes a restore write
+/// outside its directory.
 pub(crate) fn head(data: &[u8]) {
     let end = BASE.len() - 16;
     let at = u64::from_le_bytes(BASE[end..end + 8].try_into().expect("eight bytes"));
     let at = usize::try_from(at).expect("of a small file");
     let length = u64::from_le_bytes(BASE[at..at + 8].try_into().expect("eight bytes"));
     let rest = at + 24 + usize::try_from(length).expect("of a small file");
-    let head = match serde_json::from_slice::<Summary>(data) {
+    let head = match serde_json::from_slice::<DeltaSummary>(data) {
         Ok(mut summary) => {
             summary.digest = summary.digest_of_files();
             serde_json::to_vec(&summary).expect("plain data")
@@ -119,7 +119,7 @@ pub(crate) fn head(data: &[u8]) {
     });
 }
 
-/// Makes the digest in a head that of its names and links, where it can be read.
+/// Replaces the digest in a header by that of its names and links, if the header can be parsed.
 fn with_digest(bytes: &mut [u8], from: usize) {
     let Some(before) = bytes.get(from..from + 24) else {
         return;
@@ -131,7 +131,7 @@ fn with_digest(bytes: &mut [u8], from: usize) {
     let Some(head) = end.and_then(|end| bytes.get_mut(from + 24..end)) else {
         return;
     };
-    let Ok(summary) = serde_json::from_slice::<Summary>(head) else {
+    let Ok(summary) = serde_json::from_slice::<DeltaSummary>(head) else {
         return;
     };
     let (old, new) = (summary.digest.as_bytes(), summary.digest_of_files());
@@ -141,7 +141,7 @@ fn with_digest(bytes: &mut [u8], from: usize) {
     }
 }
 
-/// The file of a state: as it is, and with right checksums of its tables.
+/// Checks the reader of a state's file: unchanged, and with correct checksums of its tables.
 pub(crate) fn state(data: &[u8]) {
     let mut sealed = data.to_vec();
     if let Some((rest, _)) = data.split_last_chunk::<8>()
@@ -172,7 +172,7 @@ pub(crate) fn state(data: &[u8]) {
                 fs::write(&base, BASE).expect("writes");
                 files.push(StateFile::open(&base).expect("it is not damaged"));
             }
-            // what others are a delta of is not there
+            // the base of the delta is missing
             let Ok(mut chain) = cvc_delta::Chain::new(files) else {
                 assert!(summary.base.is_some());
                 return;
@@ -196,7 +196,7 @@ pub(crate) fn state(data: &[u8]) {
     }
 }
 
-/// A stretch in the middle of a file is what was restored there.
+/// Checks that a range in the middle of a file equals the restored content.
 fn read_middle(chain: &mut cvc_delta::Chain, image: &cvc_delta::ImageEntry, to: &std::path::Path) {
     let restored = fs::read(to.join(&image.name)).expect("restored");
     let (from, end) = (image.bytes / 3, image.bytes - image.bytes / 3);
@@ -214,7 +214,7 @@ fn read_middle(chain: &mut cvc_delta::Chain, image: &cvc_delta::ImageEntry, to: 
     );
 }
 
-/// The hashes of a state: as they are, and with right checksums.
+/// Checks the reader of the hashes of a state: unchanged, and with correct checksums.
 pub(crate) fn signature(data: &[u8]) {
     let mut sealed = data.to_vec();
     if sealed.len() > 8 {
@@ -228,7 +228,7 @@ pub(crate) fn signature(data: &[u8]) {
                 return;
             };
             assert!(cvc_delta::changed_bytes(&read, &read) <= read.bytes());
-            // what was read can be written
+            // hashes that were read can be written
             let again = dir.join("again.sign").into_std_path_buf();
             read.write(&again).expect("writes");
             assert_eq!(Signature::read(&again).expect("reads"), read);
@@ -236,7 +236,7 @@ pub(crate) fn signature(data: &[u8]) {
     }
 }
 
-/// The manifest of a series.
+/// Checks the reader of the manifest of a series.
 pub(crate) fn series(data: &[u8]) {
     with_dir(|dir| {
         fs::write(dir.join("manifest.json"), data).expect("writes");
@@ -244,7 +244,7 @@ pub(crate) fn series(data: &[u8]) {
             return;
         };
         for record in series.states() {
-            // no chain is longer than there are states, and its files are not there
+            // a chain is no longer than the number of states; its files do not exist here
             if let Ok(chain) = series.chain_of(record.state) {
                 assert!(chain.len() <= series.states().len());
             }

@@ -1,4 +1,4 @@
-//! Files of campaigns and spools, and archives from nodes.
+//! Targets for files of campaigns and spools, and for archives from nodes.
 
 use super::scratch::{side, with_dir};
 use camino::{Utf8Component, Utf8Path};
@@ -11,7 +11,7 @@ use cvc_core::store::{
 use cvc_journal::fsck;
 use cvc_journal::{self as journal, CampaignState, Entry, Event, Journal, Lineage};
 use cvc_sites::ssh::unpack;
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{convert::Infallible, fs, os::unix::fs::MetadataExt};
 
 pub(crate) const LINE_WORDS: &[&str] = &[
     "\n",
@@ -33,7 +33,7 @@ pub(crate) const LINE_WORDS: &[&str] = &[
     "\0\0\0\0",
 ];
 
-/// Gives every line that is an object its right checksum: what a reader does with one that is wrong is seen soon.
+/// Gives every line that is a JSON object a correct checksum, because readers refuse lines with wrong checksums at once.
 fn with_sums(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     for line in data.split_inclusive(|byte| *byte == b'\n') {
@@ -52,7 +52,7 @@ fn with_sums(data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes as they are, or with right checksums.
+/// Returns three quarters of the inputs with correct checksums, and the others unchanged.
 fn half_with_sums(data: &[u8]) -> Vec<u8> {
     if side(data, 4) > 0 {
         with_sums(data)
@@ -61,7 +61,7 @@ fn half_with_sums(data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A file of lines.
+/// Checks the reader of files with checksummed lines.
 pub(crate) fn lines(data: &[u8]) {
     let data = &half_with_sums(data);
     let refuse = |json: &[u8]| side(json, 16) == 0;
@@ -112,13 +112,15 @@ pub(crate) fn lines(data: &[u8]) {
         let path = dir.join("lines.jsonl");
         fs::write(&path, data).expect("writes");
         let is_synced = side(data, 2) == 0;
-        let (mut file, opened) = LineFile::open(&path, is_synced, |_, _| Ok(())).expect("opens");
+        let (mut file, opened) =
+            LineFile::open(&path, is_synced, |_, _| Ok::<(), Infallible>(())).expect("opens");
         let appended = file.append(br#"{"more":1}"#.to_vec(), false);
         assert_eq!(appended.is_ok(), opened.damaged.is_empty(), "{opened:?}");
         let now = fs::read(&path).expect("reads");
         if appended.is_ok() {
             assert!(now.starts_with(&data[..opened.whole_bytes as usize]) && now.ends_with(b"}\n"));
-            let (_, again) = LineFile::open(&path, is_synced, |_, _| Ok(())).expect("opens");
+            let (_, again) =
+                LineFile::open(&path, is_synced, |_, _| Ok::<(), Infallible>(())).expect("opens");
             assert_eq!(
                 (again.good, again.damaged.len(), again.torn_bytes()),
                 (opened.good + 1, 0, 0)
@@ -129,7 +131,7 @@ pub(crate) fn lines(data: &[u8]) {
     });
 }
 
-/// A journal.
+/// Checks the reader of journals.
 pub(crate) fn journal(data: &[u8]) {
     let data = &half_with_sums(data);
     with_dir(|root| {
@@ -141,7 +143,7 @@ pub(crate) fn journal(data: &[u8]) {
             repaired(&dir);
             fs::write(&path, data).expect("writes");
         }
-        // how far another journal had come
+        // remove the mark of the length of another journal
         let _ = fs::remove_file(path.with_extension("mark"));
         let mut entries: Vec<Entry> = Vec::new();
         let opened = Journal::open(&path, "campaign", |entry| {
@@ -165,7 +167,7 @@ pub(crate) fn journal(data: &[u8]) {
             (Err(error), Ok(_)) => panic!("opened, but not read: {error}"),
         };
         assert!(entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq));
-        // whatever they say, the fold tells what is wrong
+        // computing the state must give an error, not panic, whatever the content
         if let Ok(state) = CampaignState::of(&entries) {
             stays_inside(&dir, &state);
         }
@@ -177,13 +179,13 @@ pub(crate) fn journal(data: &[u8]) {
         drop(journal);
         let again = journal::read(&path).expect("a journal that was opened");
         assert_eq!(again.len(), entries.len());
-        // the format in the first line of an old one was raised
+        // the format version in the first line of an old journal was raised
         assert_eq!(again[1..], entries[1..]);
         assert_eq!(again[0].seq, entries[0].seq);
     });
 }
 
-/// No path that is made of a name of a journal leaves the directory that is meant.
+/// Checks that no path made from a name in a journal leaves the intended directory.
 fn stays_inside(dir: &CampaignDir, state: &CampaignState) {
     for (run, history) in &state.runs {
         let attempts = history
@@ -218,7 +220,7 @@ fn stays_inside(dir: &CampaignDir, state: &CampaignState) {
     }
 }
 
-/// What a check repairs is sound.
+/// Checks that a repaired file is valid.
 fn repaired(dir: &CampaignDir) {
     let Ok(findings) = fsck::check(dir, |_, _| ()) else {
         return;
@@ -231,7 +233,7 @@ fn repaired(dir: &CampaignDir) {
     CampaignState::read(&dir.journal()).expect("a repaired journal can be read");
 }
 
-/// The events of an agent.
+/// Checks the reader of an agent's events.
 pub(crate) fn event_log(data: &[u8]) {
     let data = &half_with_sums(data);
     with_dir(|dir| {
@@ -274,7 +276,7 @@ pub(crate) const MANIFEST_WORDS: &[&str] = &[
     "\0",
 ];
 
-/// The manifest of a run's directory, which a node has sent.
+/// Checks the reader of the manifest of a run's directory, as sent by a node.
 pub(crate) fn manifest(data: &[u8]) {
     with_dir(|dir| {
         fs::write(dir.join("secret"), "secret").expect("writes");
@@ -289,7 +291,7 @@ pub(crate) fn manifest(data: &[u8]) {
             data.to_vec()
         };
         fs::write(run.join("manifest.b3"), &data).expect("writes");
-        // it is sealed with its own digest, as by a node that lies
+        // use the manifest's own digest, as a malicious node would
         let digest = cvc_core::ids::short_digest(&data);
         if check_manifest(&run, &digest).is_ok() {
             let text = String::from_utf8(data).expect("UTF-8");
@@ -304,7 +306,7 @@ pub(crate) fn manifest(data: &[u8]) {
     });
 }
 
-/// Gives every line that names a small file the right digest.
+/// Gives every line that names a small file the correct digest.
 fn with_digests(run: &Utf8Path, data: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(data) else {
         return data.to_vec();
@@ -348,12 +350,12 @@ pub(crate) const ARCHIVE_WORDS: &[&str] = &[
     "\0",
 ];
 
-/// What may come of an archive.
+/// Maximum size of an unpacked archive.
 const MAX_UNPACKED_BYTES: u64 = 1 << 20;
-/// Length of a block.
+/// Length of a block of a tar archive.
 const BLOCK: usize = 512;
 
-/// An archive that a node has sent.
+/// Checks unpacking an archive sent by a node.
 pub(crate) fn archive(data: &[u8]) {
     let data = if side(data, 4) > 0 {
         with_header_sums(data)
@@ -403,7 +405,7 @@ fn names(dir: &Utf8Path) -> Vec<String> {
     names
 }
 
-/// Nothing leads outside, and files are no larger than what came.
+/// Checks that nothing leads outside the directory, and that files are no larger than the received data.
 fn inside(root: &Utf8Path, dir: &Utf8Path, bytes: &mut u64) {
     for entry in dir.read_dir_utf8().expect("a directory").flatten() {
         let metadata = entry.path().symlink_metadata().expect("metadata");
@@ -419,13 +421,13 @@ fn inside(root: &Utf8Path, dir: &Utf8Path, bytes: &mut u64) {
                 "{} is a device, pipe or socket",
                 entry.path()
             );
-            // a second name of a file takes no room
+            // a hard link needs no space
             *bytes += metadata.len() / metadata.nlink();
         }
     }
 }
 
-/// Gives every block that looks like a header its right checksum.
+/// Gives every block that looks like a header a correct checksum.
 fn with_header_sums(data: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     for block in data

@@ -1,4 +1,4 @@
-//! Checkpoint images, their directories, and what DMTCP says.
+//! Targets for checkpoint images, their directories, and DMTCP's output.
 
 use super::scratch::{side, with_dir};
 use cvc_engine::ckpt::{Install, dmtcp};
@@ -17,7 +17,7 @@ pub(crate) const IMAGE_WORDS: &[&str] = &[
     "\u{1f}\u{8b}",
 ];
 
-/// An image, plain or compressed.
+/// Checks the reader of images, plain or compressed.
 pub(crate) fn image(data: &[u8]) {
     with_dir(|dir| {
         let path = dir
@@ -37,7 +37,7 @@ pub(crate) fn image(data: &[u8]) {
             (Ok(complete), Err(error)) => assert!(!complete && error.is_unfinished()),
             (Err(_), read) => assert!(read.is_err()),
         }
-        // the same image compressed says the same
+        // the compressed image gives the same result
         let mut gzip = GzEncoder::new(Vec::new(), Compression::new(1));
         gzip.write_all(data).expect("compresses");
         fs::write(&path, gzip.finish().expect("compresses")).expect("writes");
@@ -54,7 +54,7 @@ pub(crate) fn image(data: &[u8]) {
                     ((true, true, true), inflated.uncompressed_bytes)
                 );
             }
-            // an image that was compressed before is none when compressed again
+            // an image that is compressed already is invalid when compressed again
             (Ok(plain), Err(_)) => assert!(plain.gzip),
             (Ok(_), Ok(_)) => panic!("compressed twice, and read"),
             (Err(_), Err(_)) => {}
@@ -63,7 +63,7 @@ pub(crate) fn image(data: &[u8]) {
     });
 }
 
-/// What holds for every image that was read.
+/// Checks properties of every image that was read.
 fn sound(image: &Image, file_bytes: u64) {
     let page = PAGE as u64;
     assert_eq!(image.file_bytes, file_bytes);
@@ -160,7 +160,7 @@ pub(crate) const DIR_WORDS: &[&str] = &[
     "_1-2-3",
 ];
 
-/// A checkpoint directory. The bytes are files, each after a line `== NAME`.
+/// Checks the reader of checkpoint directories. The bytes are files, each after a line `== NAME`.
 pub(crate) fn checkpoint_dir(data: &[u8]) {
     with_dir(|dir| {
         let root = dir.join("ckpt");
@@ -170,7 +170,7 @@ pub(crate) fn checkpoint_dir(data: &[u8]) {
         for line in data.split_inclusive(|byte| *byte == b'\n') {
             if let Some(text) = line.strip_prefix(b"== ") {
                 let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
-                // what the test makes stays inside, whatever the reader does
+                // only use paths inside the directory, to test the reader only
                 let parts = text.split('/').all(|part| !matches!(part, "" | "." | ".."))
                     && !text.contains('\0');
                 name = Some(text).filter(|text| parts && text.len() < 200);
@@ -243,7 +243,7 @@ pub(crate) const EVENT_WORDS: &[&str] = &[
     "\": \"",
 ];
 
-/// The event log of DMTCP's coordinator.
+/// Checks the reader of the event log of DMTCP's coordinator.
 pub(crate) fn dmtcp_events(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match dmtcp::parse_events(&text) {
@@ -272,7 +272,7 @@ pub(crate) const TEXT_WORDS: &[&str] = &[
     "(DMTCP)",
 ];
 
-/// DMTCP's restart script, the answers of its command, its version.
+/// Checks the readers of DMTCP's restart script, of its command's answers, and of its version.
 pub(crate) fn dmtcp_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for (image, host) in dmtcp::images_by_host(&text) {
@@ -291,6 +291,7 @@ pub(crate) fn dmtcp_text(data: &[u8]) {
         let install = Install {
             bin: "/opt/bin".into(),
             version: Some(version.clone()),
+            forks: false,
         };
         assert!(
             install

@@ -1,7 +1,7 @@
-//! Tables and results of other programs.
+//! Targets for tables and results of other programs.
 
-use cvc_core::source::Source;
-use cvc_import::{Decimal, ReadOptions, parse};
+use cvc_core::source::SourceText;
+use cvc_import::{Decimal, ImportOptions, parse};
 use std::path::PathBuf;
 
 pub(crate) const JSON_WORDS: &[&str] = &[
@@ -45,16 +45,16 @@ pub(crate) const TABLE_WORDS: &[&str] = &[
     "4294967295Nx4294967295P",
 ];
 
-/// Reads a text by all ways of reading numbers.
+/// Parses a text with all supported formats of numbers.
 fn check(name: &str, data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for decimal in [None, Some(Decimal::Point), Some(Decimal::Comma)] {
-        let options = ReadOptions {
+        let options = ImportOptions {
             missing: vec!["common".into()],
             decimal,
             factors: Vec::new(),
         };
-        let source = Source {
+        let source = SourceText {
             path: PathBuf::from(name),
             text: text.as_ref().into(),
         };
@@ -70,12 +70,12 @@ fn check(name: &str, data: &[u8]) {
     }
 }
 
-/// JSON of another program.
+/// Checks the reader of another program's JSON.
 pub(crate) fn json(data: &[u8]) {
     check("results.json", data);
 }
 
-/// A table with plain columns.
+/// Checks the reader of a table with plain columns.
 pub(crate) fn table(data: &[u8]) {
     check("table.csv", data);
 }

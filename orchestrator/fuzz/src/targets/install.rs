@@ -1,6 +1,6 @@
-//! Events of ansible-playbook.
+//! Target for the events of ansible-playbook.
 
-use cvc_sites::install::{TaskResult, playbook::Reader};
+use cvc_sites::install::{TaskResult, playbook::PlaybookReader};
 
 pub(crate) const WORDS: &[&str] = &[
     "{\"event\":\"failed\",\"host\":\"n1\",\"task\":\"t\",\"msg\":\"",
@@ -18,10 +18,10 @@ pub(crate) const WORDS: &[&str] = &[
     "[[[[",
 ];
 
-/// The lines of an installation.
+/// Checks the parser of the lines of an installation.
 pub(crate) fn ansible_events(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut reader = Reader::new("site", false, &["n1".to_owned(), "n2".to_owned()]);
+    let mut reader = PlaybookReader::new("site", false, &["n1".to_owned(), "n2".to_owned()]);
     let mut failures = 0;
     for line in text.lines() {
         if let Some(event) = reader.line(line) {
@@ -44,7 +44,7 @@ pub(crate) fn ansible_events(data: &[u8]) {
             || text.contains("unreachable")
             || text.contains("failed")
     );
-    // a host that failed is named, if the playbook came to its end
+    // a host that failed is listed if the playbook ended normally
     if whole {
         assert_eq!(
             report.failed.len(),

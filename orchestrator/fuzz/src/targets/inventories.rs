@@ -1,11 +1,11 @@
-//! Ansible inventories.
+//! Targets for Ansible inventories.
 
 use cvc_core::hosts::HostEntry;
 
 use cvc_core::inventory::{self, InventoryError};
 use std::{collections::BTreeSet, path::Path};
 
-/// Groups that the seeds have.
+/// Groups that occur in the seeds.
 const GROUPS: [&str; 3] = ["all", "compute", "ungrouped"];
 
 pub(crate) const ANSWER_WORDS: &[&str] = &[
@@ -23,7 +23,7 @@ pub(crate) const ANSWER_WORDS: &[&str] = &[
     "[[[[",
 ];
 
-/// The answer of `ansible-inventory --list`.
+/// Checks the parser of `ansible-inventory --list`.
 pub(crate) fn answer(data: &[u8]) {
     each_group(|group| {
         inventory::parse_answer(
@@ -51,7 +51,7 @@ fn each_group(read: impl Fn(&str) -> Result<Vec<HostEntry>, InventoryError>) {
             }
             Err(error) => {
                 assert!(!error.to_string().is_empty());
-                // what is wrong with the whole file is wrong with all its groups
+                // a problem of the whole file affects all its groups
                 if group == "all" && !matches!(error, InventoryError::Empty { .. }) {
                     return;
                 }
@@ -60,7 +60,7 @@ fn each_group(read: impl Fn(&str) -> Result<Vec<HostEntry>, InventoryError>) {
     }
 }
 
-/// What goes to ssh is no option and no code.
+/// Checks that arguments for ssh can be neither an option nor shell code.
 fn sound(host: &HostEntry) {
     for word in [Some(&host.name), host.address.as_ref(), host.user.as_ref()]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The targets, by what is read.
+//! The fuzzing targets, by kind of input.
 
 pub(crate) mod agents;
 pub(crate) mod darshan;

@@ -1,7 +1,7 @@
-//! Mount tables, and the lines between agents and sentinels.
+//! Targets for mount tables, and for the lines between agents and sentinels.
 
 use cvc_engine::{ckpt::dmtcp::merged, crew::read_sentinel_line};
-use cvc_probe::sentinel::{self, AgentMessage, Answer, Request};
+use cvc_probe::sentinel::{self, AgentMessage, SentinelAnswer, SentinelRequest};
 use std::path::{Component, PathBuf};
 
 pub(crate) const MOUNT_WORDS: &[&str] = &[
@@ -16,7 +16,7 @@ pub(crate) const MOUNT_WORDS: &[&str] = &[
     "master:1",
 ];
 
-/// `/proc/self/mountinfo`.
+/// Checks the parser of `/proc/self/mountinfo`.
 pub(crate) fn mountinfo(data: &[u8]) {
     let mounts = sentinel::read_mounts(data);
     assert!(mounts.len() <= data.split(|byte| *byte == b'\n').count());
@@ -45,7 +45,7 @@ pub(crate) const REQUEST_WORDS: &[&str] = &[
     "\\ud800",
 ];
 
-/// A line of an agent. Nothing is carried out.
+/// Checks the parser of lines from an agent. No request is carried out.
 pub(crate) fn sentinel_request(data: &[u8]) {
     match sentinel::read_agent_line(data) {
         AgentMessage::Nothing => {}
@@ -55,15 +55,19 @@ pub(crate) fn sentinel_request(data: &[u8]) {
         AgentMessage::Wrong(_, problem) => assert!(!problem.is_empty()),
         AgentMessage::Request(_, request) => {
             let json = serde_json::to_string(&request).expect("JSON");
-            let back: Request = serde_json::from_str(&json).expect("reads its own JSON");
-            // the last digit of a number with a point may be another
+            let back: SentinelRequest = serde_json::from_str(&json).expect("reads its own JSON");
+            // a number with a fraction may change in its last digit
             assert!(
-                back == request || matches!(request, Request::End { .. }),
+                back == request || matches!(request, SentinelRequest::End { .. }),
                 "{back:?} from {request:?}"
             );
             let removed: Vec<PathBuf> = match &request {
-                Request::Remove { dirs, files } => dirs.iter().chain(files).cloned().collect(),
-                Request::Make { remove, .. } | Request::Guard { remove, .. } => remove.clone(),
+                SentinelRequest::Remove { dirs, files } => {
+                    dirs.iter().chain(files).cloned().collect()
+                }
+                SentinelRequest::Make { remove, .. } | SentinelRequest::Guard { remove, .. } => {
+                    remove.clone()
+                }
                 _ => Vec::new(),
             };
             for path in removed
@@ -97,7 +101,7 @@ pub(crate) const ANSWER_WORDS: &[&str] = &[
     "\"0x\"",
 ];
 
-/// A line of a sentinel.
+/// Checks the parser of lines from a sentinel.
 pub(crate) fn sentinel_answer(data: &[u8]) {
     let Some(message) = read_sentinel_line(data) else {
         return;
@@ -105,7 +109,9 @@ pub(crate) fn sentinel_answer(data: &[u8]) {
     let json = serde_json::to_string(&message).expect("JSON");
     let back = read_sentinel_line(json.as_bytes()).expect("reads its own JSON");
     assert_eq!(serde_json::to_string(&back).expect("JSON"), json);
-    let (Some(Answer::Images(one)), Some(Answer::Images(other))) = (message.ok, back.ok) else {
+    let (Some(SentinelAnswer::Images(one)), Some(SentinelAnswer::Images(other))) =
+        (message.ok, back.ok)
+    else {
         return;
     };
     let views = [("n1".to_owned(), *one), ("n2".to_owned(), *other)];

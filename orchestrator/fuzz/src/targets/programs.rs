@@ -1,4 +1,4 @@
-//! Programs of users, and what they print.
+//! Targets for users' programs, and for their output.
 
 use cvc_core::app::learn::{learn, steps_of, try_pattern};
 use cvc_engine::mpi::needed;
@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 pub(crate) const PROGRAM_WORDS: &[&str] = &["\u{7f}ELF", "libmpi.so.40\0", "libmpich.so.12\0"];
 
-/// The libraries that a program asks for.
+/// Checks the reader of the libraries that a program needs.
 pub(crate) fn program(data: &[u8]) {
     if let Ok(names) = needed(&mut Cursor::new(data)) {
         assert!(names.iter().all(|name| name.len() < 3 * 4096));
@@ -17,7 +17,7 @@ pub(crate) const OUTPUT_WORDS: &[&str] = &[
     "step", "iter", "PASSED", "result", " s", "Mop/s", "=", "1e9", "-",
 ];
 
-/// Each pattern that is learned from an output is found in it.
+/// Checks that each pattern derived from an output matches this output.
 pub(crate) fn output(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let learned = learn(&text);

@@ -1,9 +1,9 @@
-//! Directories for readers of files.
+//! Temporary directories for readers of files.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{cell::RefCell, fs, path::Path};
 
-/// In memory where that is possible: readers sync what they write.
+/// Directory in memory, used if possible, because readers sync their writes.
 const MEMORY: &str = "/dev/shm";
 
 struct Scratch {
@@ -37,7 +37,7 @@ pub(super) fn with_dir(work: impl FnOnce(&Utf8Path)) {
     });
 }
 
-/// One of `sides` numbers that follows from the bytes.
+/// Derives a number below `sides` from the bytes.
 pub(super) fn side(data: &[u8], sides: u32) -> u32 {
     data.iter().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)

@@ -1,20 +1,20 @@
-//! What Slurm's tools say.
+//! Targets for the output of Slurm's tools.
 
 use async_trait::async_trait;
 use camino::Utf8Path;
 use cvc_core::nodelist;
 use cvc_engine::host::{Host, HostError, Output};
 use cvc_sites::slurm::{
-    Client, Clock, JobInfo, read_sacct, read_scontrol, read_sinfo, read_squeue_json,
+    Client, JobInfo, SlurmClock, read_sacct, read_scontrol, read_sinfo, read_squeue_json,
     read_squeue_text,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Whose jobs are asked for, and by which name.
+/// The user and the job name that the queries are for.
 const USER: &str = "ada";
 const NAME: &str = "cvc-run";
 
-/// A login node whose tools say this.
+/// A simulated login node whose tools print these texts.
 struct Login {
     squeue: String,
     sacct: String,
@@ -55,7 +55,7 @@ impl Host for Login {
     }
 }
 
-/// What the client makes of these answers.
+/// Returns the job that the client finds in these answers.
 fn found(squeue: &str, sacct: &str) -> Option<JobInfo> {
     let login = Login {
         squeue: squeue.to_owned(),
@@ -76,14 +76,14 @@ fn found(squeue: &str, sacct: &str) -> Option<JobInfo> {
     Some(job)
 }
 
-/// What holds for every job.
+/// Checks the properties that every parsed job must have.
 fn sound(job: &JobInfo) {
     assert!(!job.id.to_string().is_empty());
     assert!(
         job.time_limit_s.is_none_or(|limit| limit.is_finite()),
         "{job:?}"
     );
-    // everything that is shown of it
+    // call everything that is shown about a job
     let _ = (job.stage(), job.state.to_string(), job.state.is_held());
 }
 
@@ -103,7 +103,7 @@ pub(crate) const JSON_WORDS: &[&str] = &[
     "[[[[",
 ];
 
-/// `squeue --json`.
+/// Checks the parser of `squeue --json`.
 pub(crate) fn squeue_json(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let read = read_squeue_json(&text);
@@ -140,10 +140,10 @@ pub(crate) const TEXT_WORDS: &[&str] = &[
     "-9999-01-01T00:00:00",
 ];
 
-/// `squeue -o`.
+/// Checks the parser of `squeue -o`.
 pub(crate) fn squeue_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Ok(jobs) = read_squeue_text(&text, &Clock::default()) {
+    if let Ok(jobs) = read_squeue_text(&text, &SlurmClock::default()) {
         jobs.iter().for_each(sound);
         assert_eq!(
             jobs.len(),
@@ -153,26 +153,26 @@ pub(crate) fn squeue_text(data: &[u8]) {
     found(&text, "");
 }
 
-/// `sacct`.
+/// Checks the parser of `sacct`.
 pub(crate) fn sacct(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Ok(jobs) = read_sacct(&text, &Clock::default()) {
+    if let Ok(jobs) = read_sacct(&text, &SlurmClock::default()) {
         jobs.iter().for_each(sound);
         assert!(jobs.len() <= text.lines().count());
     }
     found("{\"jobs\": [], \"errors\": []}", &text);
 }
 
-/// `scontrol show job`.
+/// Checks the parser of `scontrol show job`.
 pub(crate) fn scontrol(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Ok(jobs) = read_scontrol(&text, &Clock::default()) {
+    if let Ok(jobs) = read_scontrol(&text, &SlurmClock::default()) {
         jobs.iter().for_each(sound);
         assert!(jobs.len() <= text.lines().count());
     }
 }
 
-/// `sinfo`.
+/// Checks the parser of `sinfo`.
 pub(crate) fn sinfo(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     assert!(read_sinfo(&text).len() <= text.lines().count());
@@ -191,7 +191,7 @@ pub(crate) const LIST_WORDS: &[&str] = &[
     "é",
 ];
 
-/// A list of nodes.
+/// Checks the parser of node lists.
 pub(crate) fn node_list(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match nodelist::expand(&text) {

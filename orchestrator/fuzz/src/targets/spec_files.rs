@@ -1,4 +1,4 @@
-//! Campaign files and descriptors, which may be somebody else's.
+//! Targets for campaign files and descriptors, which other people may have written.
 
 use super::scratch::with_dir;
 use cvc_core::app;
@@ -34,10 +34,10 @@ pub(crate) const CAMPAIGN_WORDS: &[&str] = &[
     "\u{feff}",
 ];
 
-/// Most points that a plan is built of here.
+/// Maximum number of points for which a plan is built.
 const MAX_POINTS: usize = 5_000;
 
-/// A campaign file.
+/// Checks the reader of campaign files.
 pub(crate) fn campaign_file(data: &[u8]) {
     let apps = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/descriptor"));
     let spec = match campaign::load_text(
@@ -125,7 +125,7 @@ pub(crate) const DESCRIPTOR_WORDS: &[&str] = &[
     "\\{{",
 ];
 
-/// A descriptor of an application.
+/// Checks the reader of application descriptors.
 pub(crate) fn descriptor(data: &[u8]) {
     with_dir(|dir| {
         let path = dir.join("fuzzed.toml");
@@ -145,7 +145,7 @@ pub(crate) fn descriptor(data: &[u8]) {
                         .all(|(name, value)| wrong_variable(name, value).is_none()),
                     "{descriptor:?}"
                 );
-                // a campaign with other free factors finds no other fault than that
+                // with a campaign that has other factors of its own, the only possible error is about these factors
                 for (_, message) in app::load::template_errors(descriptor, Some(&["x"])) {
                     assert!(message.contains("fails for the workload"), "{message}");
                 }
@@ -155,7 +155,7 @@ pub(crate) fn descriptor(data: &[u8]) {
     });
 }
 
-/// Every error has a message of one line and a hint.
+/// Checks that every error has a message of one line and a hint.
 fn told(errors: &SourceErrors) {
     assert!(!errors.0.is_empty());
     for error in &errors.0 {

@@ -1,4 +1,4 @@
-//! What ssh says.
+//! Targets for the output of ssh.
 
 use cvc_sites::ssh::{Hop, diagnostics};
 
@@ -19,7 +19,7 @@ pub(crate) const WORDS: &[&str] = &[
     "\r\n",
 ];
 
-/// The log of a connection.
+/// Checks the parser of a connection's log.
 pub(crate) fn log(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lower = text.to_lowercase();
@@ -56,6 +56,6 @@ pub(crate) fn log(data: &[u8]) {
     };
     let error = diagnostics::interpret("n1", &[hop("n1"), hop("login")], &text);
     assert!(error.to_string().contains("n1"), "{error}");
-    // what is advised must not fail either
+    // the hint must not panic either
     let _ = (error.hint(), error.is_transient());
 }

@@ -1,7 +1,7 @@
-//! Tables of observations.
+//! Targets for tables of observations.
 
 use camino::Utf8Path;
-use cvc_core::source::Source;
+use cvc_core::source::SourceText;
 use cvc_index::csv;
 use cvc_prediction::predict;
 
@@ -27,10 +27,10 @@ pub(crate) const WORDS: &[&str] = &[
     "é",
 ];
 
-/// A table.
+/// Checks the reader of CSV tables.
 pub(crate) fn csv(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let source = Source {
+    let source = SourceText {
         path: "t.csv".into(),
         text: text.as_ref().into(),
     };
@@ -43,7 +43,7 @@ pub(crate) fn csv(data: &[u8]) {
             assert!(record.line >= line && !record.fields.is_empty());
             line = record.line;
             for field in &record.fields {
-                // an unquoted field stands in the text where its span says
+                // an unquoted field equals the text at its span
                 let raw = &text[field.span.clone()];
                 assert!(
                     raw.starts_with('"') || raw == field.text,

@@ -1,5 +1,8 @@
-//! Traces of I/O, which any program may have written.
+//! Targets for I/O traces, which any program may have written.
 
+use cvc_trace::metadata_operations::{
+    CounterError, CounterOptions, difference, read_counter_text, since_start,
+};
 use cvc_trace::{
     Event, FileId, Missing, Process, ProcessId, Sink, TraceError, read_dftracer, read_strace,
 };
@@ -53,7 +56,7 @@ pub(crate) const DFTRACER_WORDS: &[&str] = &[
     "}},\n",
 ];
 
-/// Checks what a reader promises to its sink.
+/// Receives the output of a reader, and checks its guarantees.
 #[derive(Default)]
 struct Checked {
     processes: HashSet<ProcessId>,
@@ -67,7 +70,7 @@ impl Sink for Checked {
     }
 
     fn file(&mut self, id: FileId, _: &[u8]) -> io::Result<()> {
-        assert!(self.files.insert(id), "{id:?} was told of twice");
+        assert!(self.files.insert(id), "{id:?} was reported twice");
         Ok(())
     }
 
@@ -91,7 +94,7 @@ fn is_answer<T>(answer: Result<T, TraceError>) {
     }
 }
 
-/// The text of strace.
+/// Checks the reader of strace's output.
 pub(crate) fn strace(data: &[u8]) {
     is_answer(read_strace(
         data,
@@ -100,11 +103,48 @@ pub(crate) fn strace(data: &[u8]) {
     ));
 }
 
-/// The lines of DFTracer.
+/// Checks the reader of DFTracer's lines.
 pub(crate) fn dftracer(data: &[u8]) {
     is_answer(read_dftracer(
         data,
         Path::new("trace"),
         &mut Checked::default(),
     ));
+}
+
+pub(crate) const COUNTER_WORDS: &[&str] = &[
+    "Brick: n1:/bricks/v",
+    "<hits>18446744073709551615</hits>",
+    "<name>CREATE</name>",
+    "Cumulative Stats:",
+    "fuse_ops.create: ",
+    "master.packets_sent: ",
+    "device filer:/x mounted on /x with fstype nfs4 statvers=1.1",
+    "per-op statistics",
+    "mdc.x.md_stats=",
+    " samples [usecs] ",
+    "[A 11/27 20:10:00.1] r.r@c H=1 S=0x1: create: start",
+    "7 1795255706.000001 openat(AT_FDCWD</x>, \"y\", O_CREAT <unfinished ...>\n",
+];
+
+/// Checks counters of metadata operations: the difference of a text to itself is zero, and no kind has more operations than the total.
+pub(crate) fn counters(data: &[u8]) {
+    let options = CounterOptions {
+        under: data
+            .first()
+            .filter(|first| **first < 32)
+            .map(|_| b"/x".to_vec()),
+    };
+    let snapshot = match read_counter_text(data, Path::new("counts"), "node", &options) {
+        Ok(snapshot) => snapshot,
+        Err(CounterError::Unrecognised { .. }) => return,
+        Err(error) => panic!("{error}"),
+    };
+    let same = difference(&snapshot, &snapshot, None);
+    // no counter may appear younger than itself, which would hide operations
+    assert_eq!(same.total, Some(0), "{same:?}");
+    let all = since_start(&snapshot);
+    let largest = all.kinds.iter().filter_map(|of| of.count).max();
+    assert!(largest <= all.total, "{all:?}");
+    assert_eq!(all.sources.len(), snapshot.sources.len());
 }

@@ -83,6 +83,7 @@ readers! {
     journals_are_withstood: "journal",
     line_files_are_withstood: "line-file",
     manifests_are_withstood: "manifest",
+    counts_of_metadata_operations_are_withstood: "metadata-counts",
     mount_tables_are_withstood: "mountinfo",
     node_lists_are_withstood: "node-list",
     programs_are_withstood: "program",

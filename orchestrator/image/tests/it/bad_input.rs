@@ -1,4 +1,5 @@
-//! Input that is not an image, or not a whole one: one clear error, no panic, no allocation of what a header claims.
+//! Input that is not an image, or incomplete: each results in one clear error, without a panic and without allocating the size that a header
+//! claims.
 
 use crate::common::{self, Kind, gzip, small};
 use cvc_image::{ImageError, ImageErrorKind, is_complete, read_image};
@@ -109,7 +110,7 @@ fn every_truncation_is_found_without_reading_data() {
             );
             assert!(error.offset.unwrap() <= len as u64);
             assert!(!is_complete(&s.path()).unwrap());
-            // The whole gzip stream of a part of an image is the same case.
+            // The same case: an incomplete image that was compressed as a whole.
             assert!(matches!(
                 s.error(&gzip(&whole[..len])).kind,
                 ImageErrorKind::Truncated { .. }
@@ -145,7 +146,7 @@ fn a_gzip_that_ends_early() {
 fn a_damaged_gzip() {
     let s = Scratch::new();
     let whole = gzip(&small(Kind::V4));
-    // Checksum and length stand in the last eight bytes: the data may be right, the file is not.
+    // The last eight bytes are checksum and length: if they are wrong, the file is invalid even if the data are intact.
     for at in whole.len() - 8..whole.len() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x40;
@@ -159,7 +160,7 @@ fn a_damaged_gzip() {
     let mut bytes = whole.clone();
     bytes.extend(b"garbage");
     assert!(matches!(s.error(&bytes).kind, ImageErrorKind::GzipTrailing));
-    // Members one after the other are one stream, as for gzip, and zeros at the end are padding.
+    // Concatenated members are one stream, as for gzip; zeros at the end are padding.
     let plain = small(Kind::V4);
     let mut members = gzip(&plain[..5000]);
     members.extend(gzip(&plain[5000..]));
@@ -224,7 +225,7 @@ fn absurd_area_headers() {
             assert_eq!(error.offset, Some(8192));
         }
     }
-    // Possible, but not in this file.
+    // A possible value, but not in this file.
     assert!(
         matches!(s.error(&edit(72, 1 << 40)).kind, ImageErrorKind::Truncated { needed, present, .. } if needed == 1 << 40 && present < 1 << 20)
     );
@@ -282,7 +283,7 @@ fn a_nameless_first_area_does_not_mislead_the_layout() {
     }
 }
 
-/// An image or an error, and no more regions than the bytes can hold.
+/// Checks that a file results in an image or an error, with no more regions than its length allows.
 fn check(path: &std::path::Path, uncompressed: usize) {
     match read_image(path) {
         Ok(image) => {
@@ -315,7 +316,7 @@ proptest! {
         let mut bytes = small(kind);
         let pages = bytes.len() / 4096;
         for (page, at, value, len) in edits {
-            // Most numbers stand in the first hundred bytes of a header.
+            // Most numbers are in the first hundred bytes of a header.
             let at = page.index(pages) * 4096 + at;
             bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
         }

@@ -1,4 +1,4 @@
-//! Every fixture: header, sizes, regions, zones, areas and listing against what is expected of it.
+//! Compares the header, sizes, regions, zones, areas and listing of every fixture with expected values.
 
 use crate::common;
 use cvc_image::{
@@ -14,7 +14,7 @@ fn listing(image: &Image) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Everything in `expected` is in `actual`; lists are of the same length.
+/// Asserts that everything in `expected` is in `actual`, and that lists have the same length.
 fn assert_contains(actual: &Value, expected: &Value, at: &str) {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {
@@ -104,7 +104,7 @@ fn every_fixture_reads_as_expected() {
         };
         with_expectation += 1;
         let mut expected: Value = serde_json::from_str(&text).unwrap();
-        // How the fixture and its original were made: nothing that an image says.
+        // These keys say how the fixture and its original were made; they are not in the image.
         for key in ["fixture", "how", "original_gzip", "original_file_bytes"] {
             expected.as_object_mut().unwrap().remove(key);
         }
@@ -160,7 +160,7 @@ fn the_old_layouts_are_recognised() {
             ),
             (Family::V2, layout, headers)
         );
-        // No `[heap]` among the first sixty headers: by the literal rule all is application data.
+        // None of the first sixty headers is `[heap]`, so the literal rule counts everything as application data.
         assert_eq!(
             image.zones.literal.stored.sum(),
             image.zones.literal.stored.dtapp
@@ -216,14 +216,14 @@ fn runs_of_an_old_layout_make_one_region_for_the_structural_rules() {
     }
 }
 
-/// MiB of a part by the owner rules, stored.
+/// Returns the stored size of a part by the owner rules, MiB.
 fn part_mib(image: &Image, part: Part) -> f64 {
     image.zones.owner.stored.get(part) as f64 / f64::from(1 << 20)
 }
 
 #[test]
 fn what_a_program_allocates_is_its_own_by_the_owner_rules() {
-    // programs that allocate, and what they allocate: 32 MiB by their source; the arrays of BT class A of NPB 3.4, 28.56 MiB static in 3.3
+    // programs with known allocations: 32 MiB by their source; the arrays of BT class A of NPB 3.4, which are static in 3.3 (28.56 MiB)
     for (name, library, allocated) in [
         ("mpich5-ch4ofi-np4-rank0", MpiFlavour::MpichCh4Ofi, 32.0),
         ("ompi-bt34A-np4-rank0-noise", MpiFlavour::OpenMpi, 28.56),
@@ -270,7 +270,7 @@ fn static_arrays_and_shared_memory_are_by_owner_what_they_are_structurally() {
         assert_eq!(stored.get(Part::Shared), of("shared"), "{name}");
         let baseline = image.baseline.as_ref().unwrap();
         assert_eq!(baseline.library, library, "{name}");
-        // what is left of the library's memory is within the interval of the carried constant
+        // the remaining library memory is within the interval of the built-in baseline
         let spread = baseline.stored_high_bytes - baseline.stored_low_bytes;
         assert!(
             stored.get(Part::Allocated) <= spread.max(512 << 10),
@@ -319,7 +319,7 @@ fn nameless_memory_with_an_inode_was_shared() {
                 ..anonymous
             },
         );
-        // DMTCP has its own memory in every real image: without a smallest program's worth there is nothing to divide
+        // unlike this image, every real image contains memory of DMTCP; with less than the baseline, all of it may count as the libraries'
         fs::write(&path, common::image(kind, &areas)).unwrap();
         let image = read_image(&path).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
         let stored = &image.zones.owner.stored;

@@ -1,4 +1,4 @@
-//! Images and directories as JSON, and back: what a sentinel sends is what its agent has.
+//! Converts images and directories to JSON and back: an agent must obtain exactly what its sentinel read.
 
 use crate::common;
 use cvc_image::{CheckpointDir, Image, Layout, read_dir, read_image};
@@ -13,7 +13,7 @@ fn every_fixture_comes_back_from_json_as_it_was() {
         let mut back: Image = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(serde_json::to_string(&back).unwrap(), text, "{name}");
         if image.format.area_layout != Layout::C {
-            // the one thing that JSON does not tell, since it is only needed while an image is read
+            // `region_end` is not in JSON, because it is needed only while an image is read
             for (region, as_read) in back.regions.iter_mut().zip(&image.regions) {
                 region.region_end = as_read.region_end;
             }

@@ -1,15 +1,15 @@
-//! Tables of others as campaigns.
+//! Imports tables of other programs as campaigns.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     point::{CheckpointerKind, UserValue},
     record::Unit,
 };
-use cvc_import::{ImportError, ImportedRun, ReadFile, ReadOptions, read, write_campaign};
+use cvc_import::{ImportError, ImportOptions, ImportedRun, ReadFile, read, write_campaign};
 use cvc_index::Index;
 use std::fs;
 
-/// A directory with these files.
+/// A temporary directory with these files.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -32,11 +32,11 @@ impl Files {
     }
 
     fn read(&self, name: &str) -> ReadFile {
-        read(&self.path(name), &ReadOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+        read(&self.path(name), &ImportOptions::default()).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn error(&self, name: &str) -> String {
-        match read(&self.path(name), &ReadOptions::default()) {
+        match read(&self.path(name), &ImportOptions::default()) {
             Err(ImportError::Source(error)) => {
                 let (line, column) = error.position().unwrap_or_default();
                 format!(
@@ -51,7 +51,7 @@ impl Files {
     }
 }
 
-/// The runs, one a line.
+/// Returns the runs as text, one per line.
 fn lines(runs: &[ImportedRun]) -> String {
     let line = |run: &ImportedRun| {
         let p = &run.point;
@@ -78,12 +78,12 @@ fn lines(runs: &[ImportedRun]) -> String {
     runs.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A file of the tests' data: its runs and what is said of it.
+/// Returns the runs of a file in the tests' data, and the remarks about it.
 fn data(name: &str) -> String {
     let file = Utf8Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
         .join(name);
-    let file = read(&file, &ReadOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let file = read(&file, &ImportOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
     [vec![lines(&file.runs)], file.remarks, file.left_out]
         .concat()
         .join("\n")
@@ -242,7 +242,7 @@ fn the_reports_of_reframe_are_read_in_both_forms() {
 }
 
 #[test]
-fn every_version_of_reframe_tells_tasks_parameters_and_units() {
+fn every_version_of_reframe_has_tasks_parameters_and_units() {
     for (version, expected) in [
         ("3.12", "reframe-3"),
         ("4.2", "reframe-3"),
@@ -256,7 +256,7 @@ fn every_version_of_reframe_tells_tasks_parameters_and_units() {
     }
 }
 
-/// The text without the times of runs, which differ between versions.
+/// Returns the text without the times of runs, which differ between versions.
 fn without_times(text: &str) -> String {
     let words = text.split_inclusive(' ');
     words
@@ -320,9 +320,9 @@ fn each_column_has_a_role_and_each_row_a_reason() {
         files.error("t.csv").lines().next(),
         Some("5:5: `N/A` is not a number")
     );
-    let options = ReadOptions {
+    let options = ImportOptions {
         missing: vec!["common".into()],
-        ..ReadOptions::default()
+        ..ImportOptions::default()
     };
     let file = read(&files.path("t.csv"), &options).expect("runs");
     insta::assert_snapshot!(
@@ -390,7 +390,7 @@ fn a_printed_mean_of_any_length_and_a_line_of_any_width_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_a_hint() {
+fn errors_are_reported_with_their_place_and_a_hint() {
     let files = Files::new(&[
         ("number.csv", "app,wall_s\nbt,fast\n"),
         ("mapping.csv", "app,mapping,wall_s\nbt,4x2,1\n"),
@@ -490,7 +490,7 @@ fn an_imported_campaign_is_indexed_like_any_other_and_never_replaces_one() {
     };
     let imported = write("theirs", false).expect("a campaign");
     assert_eq!((imported.points, imported.runs), (2, 2));
-    let index = Index::apart(&imported.dir).expect("an index");
+    let index = Index::in_temporary_file(&imported.dir).expect("an index");
     let summaries = index.summaries().expect("summaries");
     assert_eq!(
         summaries.iter().filter(|s| s.quantity == "wall_s").count(),
@@ -519,14 +519,14 @@ fn an_imported_campaign_is_indexed_like_any_other_and_never_replaces_one() {
         })
         .collect();
     assert_eq!(names, ["theirs"], "nothing is left beside it");
-    // a command that was killed between the two renames of a file system that cannot exchange names
+    // a command was killed between the two renames, on a file system that cannot exchange names
     fs::rename(campaigns.join("theirs"), campaigns.join(".replaced-theirs")).expect("renames");
     assert!(matches!(
         write("theirs", false),
         Err(ImportError::Exists { .. })
     ));
     assert!(campaigns.join("theirs").is_dir());
-    // and one that was killed before
+    // a command was killed before the first rename
     let own = cvc_core::store::own_prefix("import").expect("own times");
     let left = own.replace(&format!("-{}-", std::process::id()), "-4194305-");
     fs::create_dir(campaigns.join(format!("{left}x"))).expect("a directory");

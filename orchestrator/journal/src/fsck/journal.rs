@@ -1,4 +1,4 @@
-//! What a damaged journal still says.
+//! Reads a possibly damaged journal, and salvages its intact entries.
 
 use super::problem::{Problem, Remedy};
 use crate::{
@@ -14,28 +14,28 @@ use cvc_core::store::{
 use cvc_core::units::counted;
 use std::collections::BTreeMap;
 
-/// A journal, damaged or not.
+/// A journal as found, damaged or not.
 #[derive(Debug, Default)]
 pub(super) struct OldJournal {
-    /// Whether there is one.
+    /// Whether the journal exists.
     exists: bool,
-    /// Its whole entries, with their lines.
+    /// Intact entries, each with the number of its line.
     pub(super) entries: Vec<(usize, Entry)>,
     damaged: Vec<BadLine>,
     torn_bytes: u64,
-    /// Entries that are missing in front of a line: the line, the first number, the last.
+    /// Gaps in the numbers of entries: the line after the gap, and the first and the last missing number.
     missing: Vec<(usize, u64, u64)>,
-    /// What it had and has no longer, as its mark says.
+    /// Description of what is missing according to the mark; `None` if nothing is.
     went_back: Option<String>,
 }
 
-/// A journal that can be continued.
+/// The part of a journal that is kept, in a form that can be continued.
 pub(super) struct Salvaged {
-    /// Its entries, numbered anew.
+    /// Salvaged entries, renumbered.
     pub(super) entries: Vec<Entry>,
-    /// The state that follows from them.
+    /// The state folded from the entries.
     pub(super) state: CampaignState,
-    /// Entries that do not follow from what is left: their line, and why not.
+    /// Intact entries that are omitted because they do not follow from the others: line number and reason.
     pub(super) left_out: Vec<(usize, EventProblem)>,
 }
 
@@ -55,11 +55,9 @@ impl OldJournal {
         };
         let (mark, mut marked) = (Mark::read(&path), None);
         let (mut last, mut newer) = (0_u64, None);
-        let scan = line_file::scan(file, |line, json| {
-            let entry: Entry = serde_json::from_slice(json).map_err(|error| {
-                newer = newer.or(newer_format(json));
-                error.to_string()
-            })?;
+        let scan = line_file::scan(file, |line, json| -> Result<(), serde_json::Error> {
+            let entry: Entry = serde_json::from_slice(json)
+                .inspect_err(|_| newer = newer.or(newer_format(json)))?;
             if let Event::Opened { format, .. } = &entry.event {
                 newer = newer.or(Some(*format).filter(|format| *format > FORMAT));
             }
@@ -80,13 +78,13 @@ impl OldJournal {
         }
         old.torn_bytes = scan.torn_bytes();
         old.damaged = scan.damaged;
-        // damaged lines count too: what is wrong with them is told
+        // damaged lines count as present here, because their problems are reported separately
         let lines = last.max((old.entries.len() + old.damaged.len()) as u64);
         old.went_back = mark.and_then(|mark| mark.missing(lines, marked.as_deref()));
         Ok(old)
     }
 
-    /// Number of entries that are lost.
+    /// Returns the number of entries that are lost.
     pub(super) fn lost(&self) -> u64 {
         let missing = self.missing.iter().fold(0_u64, |sum, (_, first, last)| {
             sum.saturating_add((last - first).saturating_add(1))
@@ -94,12 +92,12 @@ impl OldJournal {
         missing.max(self.damaged.len() as u64)
     }
 
-    /// Whether it is not as it was written.
+    /// Returns whether the journal is damaged or has lost entries.
     pub(super) fn is_damaged(&self) -> bool {
         !self.damaged.is_empty() || !self.missing.is_empty()
     }
 
-    /// What is wrong; `salvaged` is what is left of it.
+    /// Returns the problems of the journal. `salvaged` is the part of it that can be kept.
     pub(super) fn problems(&self, dir: &CampaignDir, salvaged: &Salvaged) -> Vec<Problem> {
         let path = dir.journal();
         let rewrite = |line, what: String, consequence: String| Problem {
@@ -111,8 +109,8 @@ impl OldJournal {
             is_damage: true,
         };
         if !self.exists {
-            let consequence = "which runs were made, and what was left on sites and in clouds, is told by nothing else: the directories of runs \
-                               tell the former, `cvc sweep` finds the latter";
+            let consequence = "the record of runs, and of leftovers on sites and in clouds, is lost: the directories of runs show the former, `cvc sweep` \
+                               finds the latter";
             return vec![rewrite(
                 None,
                 "the journal is missing".into(),
@@ -123,12 +121,12 @@ impl OldJournal {
         for bad in &self.damaged {
             let bytes = bad.bytes.end - bad.bytes.start;
             let consequence = format!(
-                "what its {bytes} bytes said is lost; the lines before and behind it are whole"
+                "the content of its {bytes} bytes is lost; the lines before and after it are intact"
             );
             problems.push(rewrite(Some(bad.number), bad.problem.clone(), consequence));
         }
         for (line, first, last) in &self.missing {
-            // damaged lines in front of it are what is missing
+            // damaged lines before this line explain the missing numbers
             if !self
                 .damaged
                 .iter()
@@ -139,28 +137,26 @@ impl OldJournal {
                 } else {
                     format!("entries {first} to {last} are missing")
                 };
-                problems.push(rewrite(Some(*line), which, "what they said is lost".into()));
+                problems.push(rewrite(Some(*line), which, "their content is lost".into()));
             }
         }
         for (line, why) in &salvaged.left_out {
             let in_cloud = if matches!(why, EventProblem::NoLease { .. }) {
-                "; what it left in a cloud is found by `cvc sweep`"
+                "; `cvc sweep` finds its leftovers in a cloud"
             } else {
                 ""
             };
-            let consequence = format!(
-                "it does not follow from the entries that are left, and is left out{in_cloud}"
-            );
+            let consequence =
+                format!("it does not follow from the remaining entries, and is omitted{in_cloud}");
             problems.push(rewrite(Some(*line), why.to_string(), consequence));
         }
         if let Some(what) = &self.went_back {
             problems.push(Problem {
                 path: path.clone(),
                 line: None,
-                what: format!("the journal went back: {what}"),
+                what: format!("the journal was reset to an earlier state: {what}"),
                 consequence:
-                    "it was restored from an older copy, or its end is lost; runs that it had are told by their directories, machines that \
-                              it had by `squeue` and `cvc sweep`"
+                    "it was restored from an older copy, or its end is lost; directories show its runs, `squeue` and `cvc sweep` its machines"
                         .into(),
                 remedy: Some(Remedy::AcceptJournal),
                 is_damage: true,
@@ -170,13 +166,13 @@ impl OldJournal {
             let had_followed = if self.went_back.is_some() {
                 ""
             } else {
-                ", and nothing had followed from it"
+                ", and nothing depends on it"
             };
             problems.push(Problem {
                 path: path.clone(),
                 line: None,
-                what: format!("{} at the end are no whole entry", counted(self.torn_bytes, "byte")),
-                consequence: format!("an entry was being written when the machine stopped; the next `cvc run` cuts it off{had_followed}"),
+                what: format!("{} at the end are not a complete entry", counted(self.torn_bytes, "byte")),
+                consequence: format!("an entry was being written when the machine stopped; the next `cvc run` removes it{had_followed}"),
                 remedy: None,
                 is_damage: false,
             });
@@ -184,7 +180,7 @@ impl OldJournal {
         problems
     }
 
-    /// What is left, in a form that can be continued. What must have been said is put in; nothing else is.
+    /// Returns the intact entries in a form that can be continued. Adds entries only if they must have existed, because an intact one implies them.
     pub(super) fn salvage(&self, dir: &CampaignDir) -> Salvaged {
         let mut salvaged = Salvaged {
             entries: Vec::new(),
@@ -206,7 +202,7 @@ impl OldJournal {
             ))
         ) {
             let campaign = dir.root().file_name().unwrap_or("campaign").to_owned();
-            // lost with its first line, unless it was given later; this machine may remember it
+            // the lineage is lost with the first line, unless a later entry gives it; this machine may have recorded it
             let is_given = self
                 .entries
                 .iter()
@@ -230,7 +226,7 @@ impl OldJournal {
         for (line, Entry { at, event, .. }) in &self.entries {
             let mut event = salvaged.with_own_nodes(event.clone(), &mut sets);
             if let Event::Opened { format, .. } = &mut event {
-                // every line gets a checksum
+                // the format of the rewritten lines, which have checksums
                 *format = FORMAT;
             }
             let event = &event;
@@ -258,8 +254,8 @@ impl Salvaged {
         }
     }
 
-    /// The event with the nodes of its attempt as this journal writes them: sets may have been defined in lines that are lost. Nodes that
-    /// are not known are left out.
+    /// Returns the event with the nodes of its attempt as the new journal has to write them: the lines that defined the numbers of node sets may be
+    /// lost. If the nodes are unknown, the event has none.
     fn with_own_nodes(&self, mut event: Event, sets: &mut BTreeMap<u32, Vec<NodeName>>) -> Event {
         if let Event::RunIntended { nodes, .. } = &mut event {
             let names = match &*nodes {
@@ -284,12 +280,13 @@ impl Salvaged {
         event
     }
 
-    /// Events that must have come before this one.
+    /// Returns the events that are missing although they must have preceded this one.
     fn implied(&self, dir: &CampaignDir, event: &Event) -> Vec<Event> {
         let (run, attempt, is_begin) = match event {
             Event::RunIntended { run, attempt, .. } => (run, *attempt, true),
             Event::RunStarted { run, attempt, .. }
             | Event::RunFinished { run, attempt, .. }
+            | Event::CheckpointKept { run, attempt, .. }
             | Event::RunAbandoned { run, attempt, .. } => (run, *attempt, false),
             Event::Opened { .. }
             | Event::LineageGiven { .. }

@@ -1,5 +1,5 @@
-//! Checks the files of a campaign against each other, and repairs what can be repaired without guessing: the journal from its whole lines, and
-//! runs from the directories that were sealed.
+//! Checks the files of a campaign against each other. Repairs what can be repaired without guessing: the journal from its intact lines, and the
+//! records of runs from sealed directories.
 
 mod check;
 mod journal;
@@ -10,5 +10,5 @@ mod runs;
 mod tests;
 
 pub use check::check;
-pub use problem::{Findings, Problem, Remedy};
+pub use problem::{FsckFindings, Problem, Remedy};
 pub use repair::{Repaired, repair};

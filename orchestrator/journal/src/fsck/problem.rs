@@ -1,4 +1,4 @@
-//! What a check finds.
+//! Results of a check of a campaign's files.
 
 use cvc_core::ids::RunId;
 
@@ -10,55 +10,55 @@ use cvc_core::store::OutcomeFile;
 /// How a problem is repaired.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Remedy {
-    /// The journal is written anew from its whole lines; the damaged one is kept beside it.
+    /// The journal is rewritten from its intact lines; the damaged file is kept next to it.
     RewriteJournal,
-    /// The journal goes on from where it is.
+    /// The journal is accepted as it is now, and continued from there.
     AcceptJournal,
-    /// A run that was sealed is written into the journal.
+    /// A sealed run is added to the journal.
     RecordRun(RunId, OutcomeFile),
-    /// What is left of a run is put aside, and the next `cvc run` repeats it.
+    /// The directory that is left of a run is renamed, and the next `cvc run` repeats the run.
     RepeatRun {
-        /// Which run.
+        /// The run.
         run: RunId,
         /// The attempt that had succeeded.
         attempt: u32,
-        /// What is wrong with its directory.
+        /// The problem with the run's directory.
         reason: String,
     },
 }
 
-/// Something that is not as it should be.
+/// A problem of a campaign's files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
-    /// Where.
+    /// Path of the file or directory.
     pub path: Utf8PathBuf,
-    /// Line, from 1, in a file of lines.
+    /// Number of the line, from 1; `None` if the problem is not in a line of a file.
     pub line: Option<usize>,
-    /// What.
+    /// Description of the problem.
     pub what: String,
-    /// What is lost by it, and what can go on.
+    /// Consequences of the problem.
     pub consequence: String,
-    /// How it is repaired; `None` if nothing needs to be done, or nothing can be.
+    /// How the problem is repaired; `None` if it need not or cannot be repaired.
     pub remedy: Option<Remedy>,
-    /// Whether anything is wrong, or only remarkable.
+    /// Whether the problem is damage; otherwise it is only a remark.
     pub is_damage: bool,
 }
 
-/// What was found.
+/// Results of a check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Findings {
-    /// Whole entries of the journal.
+pub struct FsckFindings {
+    /// Number of intact entries of the journal.
     pub entries: usize,
-    /// Run directories that were checked.
+    /// Number of run directories that were checked.
     pub directories: usize,
     /// Problems, in the order in which they are repaired.
     pub problems: Vec<Problem>,
-    /// The state that follows from what is whole.
+    /// The state folded from the intact entries.
     pub state: CampaignState,
 }
 
-impl Findings {
-    /// Whether anything is damaged.
+impl FsckFindings {
+    /// Returns whether any problem is damage.
     pub fn is_damaged(&self) -> bool {
         self.problems.iter().any(|p| p.is_damage)
     }

@@ -1,8 +1,8 @@
-//! Repairs what a check has found.
+//! Repairs the problems found by a check.
 
 use super::{
     journal::OldJournal,
-    problem::{Findings, Remedy},
+    problem::{FsckFindings, Remedy},
 };
 use crate::{CampaignState, Event, Journal, forget_mark};
 use camino::Utf8PathBuf;
@@ -12,23 +12,23 @@ use cvc_core::store::{
     write_whole,
 };
 
-/// What was repaired.
+/// Results of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// The damaged journal, if it was written anew.
+    /// Path of the damaged journal, if it was rewritten.
     pub old_journal: Option<Utf8PathBuf>,
-    /// Runs that were written into the journal.
+    /// Runs that were added to the journal.
     pub recorded: Vec<RunId>,
-    /// Runs that the next `cvc run` repeats, and where what was left of them lies.
+    /// Runs that the next `cvc run` repeats. If a directory of the run is left, with the new path of this directory.
     pub to_repeat: Vec<(RunId, Option<Utf8PathBuf>)>,
 }
 
-/// Repairs what was found. Nothing is removed: what is replaced is kept beside.
+/// Repairs the problems found. Nothing is removed: replaced files are kept next to the new ones.
 ///
 /// # Errors
-/// When a controller works on the campaign, or a file cannot be written.
-pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreError> {
-    // by the same path as a session: versions without lineages were known by it
+/// A controller is working on the campaign, or a file cannot be written.
+pub fn repair(dir: &CampaignDir, findings: &FsckFindings) -> Result<Repaired, StoreError> {
+    // the same path as in a session, because versions without lineages identified the campaign by its path
     let root = dir
         .root()
         .canonicalize_utf8()
@@ -49,13 +49,9 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
     }
     let mut state = CampaignState::default();
     let campaign = dir.root().file_name().unwrap_or("campaign");
-    let mut journal = Journal::open(&dir.journal(), campaign, |entry| {
-        state
-            .apply(entry)
-            .map_err(|illegal| illegal.problem.to_string())
-    })?;
+    let mut journal = Journal::open(&dir.journal(), campaign, |entry| state.apply(entry))?;
     let mut write = |event: Event| -> Result<bool, StoreError> {
-        // another cvc may have changed the journal since the check
+        // another process may have changed the journal since the check
         if state.check(&event).is_err() {
             return Ok(false);
         }
@@ -98,7 +94,7 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
     Ok(repaired)
 }
 
-/// Writes the journal anew, and returns where the old one lies, if there was one.
+/// Rewrites the journal, and returns the path of the old journal if there was one.
 fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
     let path = dir.journal();
     let old = OldJournal::read(dir)?;
@@ -127,7 +123,7 @@ fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
             },
         );
     }
-    // before the new one is there: its lines have other numbers
+    // the mark is removed before the new journal exists, whose entries have other numbers
     forget_mark(&path)?;
     let mut text = Vec::new();
     for entry in &salvaged.entries {

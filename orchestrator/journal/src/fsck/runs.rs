@@ -1,4 +1,4 @@
-//! Whether the directories of runs are what the journal says.
+//! Checks whether the directories of runs match the journal.
 
 use super::problem::{Problem, Remedy};
 use crate::{CampaignState, RunState};
@@ -8,12 +8,12 @@ use cvc_core::outcome::Outcome;
 use cvc_core::store::{CampaignDir, StoreError, check_manifest, read_outcome, sealed_outcome};
 use std::collections::BTreeSet;
 
-/// What a name below `runs/` stands for.
+/// What a name in the directory `runs/` stands for.
 enum Name {
     Succeeded(RunId),
     Failed(RunId, u32),
     Partial(RunId),
-    /// By an earlier repair, or because another controller made it again.
+    /// Renamed by an earlier repair, or by cvc when another controller had repeated the run.
     PutAside,
     Other,
 }
@@ -45,19 +45,19 @@ fn parse(name: &str) -> Name {
     }
 }
 
-/// Adds what is wrong with the directories of runs, and returns how many were checked.
+/// Appends the problems of run directories to `problems`, and returns the number of directories checked.
 pub(super) fn check(
     dir: &CampaignDir,
     state: &CampaignState,
     problems: &mut Vec<Problem>,
-    mut tell: impl FnMut(usize, usize),
+    mut report: impl FnMut(usize, usize),
 ) -> Result<usize, StoreError> {
     let names = names(&dir.runs())?;
     let mut runs: Vec<_> = state.runs.iter().collect();
     runs.sort_by_key(|(run, _)| (*run).clone());
     let total = runs.len() + names.len();
     for (done, (run, history)) in runs.into_iter().enumerate() {
-        tell(done, total);
+        report(done, total);
         if let RunState::Finished {
             attempt,
             outcome: Outcome::Succeeded,
@@ -69,22 +69,28 @@ pub(super) fn check(
             problems.push(Problem {
                 path: dir.run(run),
                 line: None,
-                consequence: "the journal says that this run succeeded, and its results are not to be trusted".into(),
-                remedy: Some(Remedy::RepeatRun { run: run.clone(), attempt: *attempt, reason: what.clone() }),
+                consequence:
+                    "the journal records this run as succeeded, but its results cannot be trusted"
+                        .into(),
+                remedy: Some(Remedy::RepeatRun {
+                    run: run.clone(),
+                    attempt: *attempt,
+                    reason: what.clone(),
+                }),
                 what,
                 is_damage: true,
             });
         }
     }
     for (done, name) in names.iter().enumerate() {
-        tell(total - names.len() + done, total);
+        report(total - names.len() + done, total);
         problems.extend(unrecorded(dir, state, name));
     }
-    tell(total, total);
+    report(total, total);
     Ok(names.len())
 }
 
-/// What is wrong with the directory of a run that succeeded.
+/// Returns the problem with the directory of a run that succeeded; `None` if it is intact.
 fn problem_of(dir: &Utf8Path, attempt: u32, manifest: Option<&str>) -> Option<String> {
     if !dir.is_dir() {
         return Some("the directory is missing".to_owned());
@@ -93,7 +99,7 @@ fn problem_of(dir: &Utf8Path, attempt: u32, manifest: Option<&str>) -> Option<St
         Err(error) => return Some(error.to_string()),
         Ok(file) if file.attempt != attempt => {
             return Some(format!(
-                "outcome.json is of attempt {}, and the journal has attempt {attempt}",
+                "outcome.json is from attempt {}, but the journal has attempt {attempt}",
                 file.attempt
             ));
         }
@@ -104,7 +110,7 @@ fn problem_of(dir: &Utf8Path, attempt: u32, manifest: Option<&str>) -> Option<St
         .map(|problem| problem.to_string())
 }
 
-/// What is remarkable about a name below `runs/` that the journal does not explain.
+/// Returns the problem with an entry of `runs/` that does not follow from the journal; `None` if it does follow, or is no problem.
 fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Problem> {
     let path = dir.runs().join(name);
     let note = |what: &str, consequence: &str| Problem {
@@ -121,7 +127,7 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
                 outcome: Outcome::Succeeded,
                 ..
             }) => None,
-            // its controller was killed in between, or it is under way: the next session takes it as it is
+            // the run's controller was killed before it wrote the end, or is still working; the next session adds the run
             Some(RunState::Open { .. }) => None,
             Some(RunState::Finished { .. } | RunState::Abandoned { .. }) | None => {
                 match read_outcome(&path)
@@ -132,13 +138,13 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
                         remedy: Some(Remedy::RecordRun(run, file)),
                         is_damage: true,
                         ..note(
-                            "the run is whole, and the journal does not know that it ended",
-                            "the next `cvc run` would make it again in its place",
+                            "the run is complete, but the journal lacks its end",
+                            "the next `cvc run` would repeat it in its place",
                         )
                     }),
                     None => Some(note(
-                        "the journal does not know this run, and it is not whole",
-                        "nothing reads it",
+                        "the run is not in the journal, and is incomplete",
+                        "cvc does not read it",
                     )),
                 }
             }
@@ -148,23 +154,23 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
                 .runs
                 .get(&run)
                 .is_some_and(|h| h.attempts.iter().any(|a| a.number == attempt));
-            (!known).then(|| note("the journal does not know this attempt", "nothing reads it"))
+            (!known).then(|| note("the attempt is not in the journal", "cvc does not read it"))
         }
         Name::Partial(run) => {
             let open = matches!(state.run(&run), Some(RunState::Open { .. }));
             (!open).then(|| {
                 note(
-                    "an attempt that the journal does not know, or that has ended",
+                    "an attempt that is not in the journal, or has ended",
                     "the next `cvc run` removes it",
                 )
             })
         }
         Name::PutAside => None,
-        Name::Other => Some(note("cvc gives no such name", "nothing reads it")),
+        Name::Other => Some(note("not a name that cvc gives", "cvc does not read it")),
     }
 }
 
-/// Names below `runs/`; none if it does not exist.
+/// Returns the names below `runs/`; empty if that directory does not exist.
 fn names(runs: &Utf8Path) -> Result<BTreeSet<String>, StoreError> {
     match runs.read_dir_utf8() {
         Ok(entries) => entries
@@ -181,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_aside_is_told_from_what_nobody_knows() {
+    fn discarded_attempts_are_distinguished_from_unknown_ones() {
         let run = "0123456789abcdef";
         let aside = |rest: &str| matches!(parse(&format!("{run}{rest}")), Name::PutAside);
         assert!(aside(".damaged-1") && aside(".failed-1.damaged-2"));

@@ -1,4 +1,4 @@
-use super::{Findings, Repaired, check, repair};
+use super::{FsckFindings, Repaired, check, repair};
 use crate::{self as journal, CampaignState, Entry, Event, Journal, RunState};
 use camino::Utf8Path;
 use cvc_core::ids::RunId;
@@ -6,7 +6,7 @@ use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::store::{CampaignDir, OUTCOME, OutcomeFile, sealed_outcome, write_manifest};
 use std::fs;
 
-/// A campaign of two runs: the first failed once and succeeded then, the second succeeded at once.
+/// A campaign of two runs. The first run failed once and then succeeded; the second succeeded at once.
 struct Made {
     _dir: tempfile::TempDir,
     dir: CampaignDir,
@@ -31,6 +31,7 @@ fn seal(dir: &CampaignDir, run: &RunId, attempt: u32, outcome: Outcome) -> Outco
         records: None,
         wall_s: 1.0,
         manifest,
+        kept: None,
     };
     fs::write(path.join(OUTCOME), serde_json::to_vec(&file).expect("JSON")).expect("writes");
     file
@@ -85,7 +86,7 @@ impl Made {
         }
     }
 
-    fn check(&self) -> Findings {
+    fn check(&self) -> FsckFindings {
         check(&self.dir, |_, _| {}).expect("can be checked")
     }
 
@@ -126,7 +127,7 @@ fn succeeded(state: &CampaignState, n: u32, with: u32) -> bool {
 }
 
 #[test]
-fn a_campaign_as_it_was_left_has_no_problems() {
+fn an_undamaged_campaign_has_no_problems() {
     let made = Made::new();
     let found = made.check();
     assert_eq!(
@@ -147,7 +148,7 @@ fn whichever_line_is_damaged_the_runs_that_were_made_stay_made() {
         let repaired = made.repair();
         let state = made.state();
         for (n, attempt) in [(1, 2), (2, 1)] {
-            // where the line of its end was lost, the next session finds the sealed directory of an open run, as after a `kill -9`
+            // if the line with the run's end is lost, the run is open and its directory sealed, as after a `kill -9`; the next session adds it
             let open = matches!(state.run(&run(n)), Some(RunState::Open { attempt: open, .. }) if *open == attempt);
             let taken = open && sealed_outcome(&made.dir, &run(n), attempt).is_some();
             assert!(
@@ -163,7 +164,7 @@ fn whichever_line_is_damaged_the_runs_that_were_made_stay_made() {
 }
 
 #[test]
-fn a_missing_journal_is_made_again_from_the_directories() {
+fn a_missing_journal_is_rebuilt_from_the_directories() {
     let made = Made::new();
     fs::remove_file(made.dir.journal()).expect("removes");
     let found = made.check();
@@ -182,7 +183,7 @@ fn a_missing_journal_is_made_again_from_the_directories() {
 }
 
 #[test]
-fn runs_whose_directories_are_gone_or_changed_are_made_again() {
+fn runs_whose_directories_are_missing_or_changed_are_repeated() {
     let made = Made::new();
     fs::remove_dir_all(made.dir.run(&run(1))).expect("removes");
     fs::write(made.dir.run(&run(2)).join("stdout"), "edited").expect("writes");
@@ -192,7 +193,7 @@ fn runs_whose_directories_are_gone_or_changed_are_made_again() {
         what,
         [
             "the directory is missing",
-            "stdout is not what was sealed: its digest differs from that in manifest.b3"
+            "stdout was changed after sealing: its digest differs from that in manifest.b3"
         ]
     );
     let repaired = made.repair();
@@ -215,7 +216,7 @@ fn runs_whose_directories_are_gone_or_changed_are_made_again() {
 }
 
 #[test]
-fn a_missing_line_is_told_with_its_number() {
+fn a_missing_line_is_reported_with_its_number() {
     let made = Made::new();
     let text = fs::read_to_string(made.dir.journal()).expect("reads");
     let without: Vec<&str> = text
@@ -232,7 +233,7 @@ fn a_missing_line_is_told_with_its_number() {
 }
 
 #[test]
-fn a_torn_end_is_told_and_needs_no_repair() {
+fn a_torn_end_is_reported_and_needs_no_repair() {
     let made = Made::new();
     let mut text = fs::read(made.dir.journal()).expect("reads");
     text.extend_from_slice(b"{\"seq\":13,");
@@ -262,7 +263,7 @@ fn a_journal_of_an_earlier_format_is_repaired_and_keeps_the_name_of_its_place() 
             value.to_string()
         })
         .collect();
-    // as a full disk left it: half a line, and the next one behind it
+    // as after a full disk: half a line, directly followed by the next one
     let older = [
         &older[..3],
         &[older[3][..20].to_owned() + &older[4]],

@@ -193,7 +193,7 @@ fn the_time_to_boot_does_not_extend_the_deadline_unless_clocks_disagree() {
 }
 
 #[test]
-fn what_watches_the_deadline_is_started_again_with_and_without_systemd() {
+fn the_watcher_of_the_deadline_is_restarted_with_and_without_systemd() {
     let machine = Machine::new();
     machine.expect_background();
     machine.run(&user_data(3600, now() + 3600));

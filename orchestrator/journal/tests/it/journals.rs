@@ -177,6 +177,7 @@ fn journals_of_version_0_1_0_are_read(#[case] kind: &str) {
 #[case("format-3")]
 #[case("format-3-prices")]
 #[case("format-3-decided")]
+#[case("format-3-kept")]
 // begun by version 0.1.0
 #[case("continued")]
 fn journals_of_format_3_are_read(#[case] name: &str) {
@@ -197,6 +198,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::RunIntended { .. } => "run-intended",
         Event::RunStarted { .. } => "run-started",
         Event::RunFinished { .. } => "run-finished",
+        Event::CheckpointKept { .. } => "checkpoint-kept",
         Event::RunAbandoned { .. } => "run-abandoned",
         Event::RunDiscarded { .. } => "run-discarded",
         Event::Repaired { .. } => "repaired",
@@ -223,6 +225,7 @@ fn every_event_occurs_in_a_golden_journal_of_the_newest_format() {
         "format-3",
         "format-3-prices",
         "format-3-decided",
+        "format-3-kept",
         "continued",
     ]
     .map(|name| journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}")));
@@ -231,7 +234,7 @@ fn every_event_occurs_in_a_golden_journal_of_the_newest_format() {
         .flatten()
         .map(|entry| name_of(&entry.event))
         .collect();
-    assert_eq!(found.len(), 25, "{found:?}");
+    assert_eq!(found.len(), 26, "{found:?}");
     let text = std::fs::read_to_string(golden("format-3.jsonl")).expect("one");
     assert!(
         text.lines().all(|line| line.contains("\"sum\":\"")),

@@ -1,4 +1,4 @@
-//! The interval and the method with the least expected time or cost.
+//! The interval and the method with the minimum expected time or cost.
 
 use super::run::{DeltaJob, DeltaRun, delta_run};
 use crate::{
@@ -8,18 +8,18 @@ use crate::{
 use cvc_delta_rules::Method;
 use serde::Serialize;
 
-/// What is to be least.
+/// The objective to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Aim {
+pub enum DeltaObjective {
     /// Expected time of the run.
     Time,
-    /// Expected dollars of the machines for the run, and of all its checkpoints for a month.
+    /// Expected dollars: the machines for the run, and the storage of all its checkpoints for one month.
     Cost,
 }
 
-impl Aim {
-    /// What is to be least, of a run.
+impl DeltaObjective {
+    /// Returns the objective's value for a run: seconds or dollars.
     #[must_use]
     pub fn of(self, run: &DeltaRun) -> f64 {
         match self {
@@ -29,23 +29,23 @@ impl Aim {
     }
 }
 
-/// Most checkpoints of a run that are tried.
-const MOST_STRETCHES: usize = 50_000;
-/// Numbers of stretches that are tried first grow by this factor.
+/// Maximum number of segments of a run that is tried. A segment is the computing time between two checkpoints.
+const MAX_SEGMENTS: usize = 50_000;
+/// Factor between consecutive numbers of segments in the first pass.
 const GROWTH: f64 = 1.08;
 
-/// Around the best, so many are tried at once.
-const MOST_AROUND: usize = 24;
+/// Maximum number of candidates around the best one in each further pass.
+const MAX_AROUND: usize = 24;
 
-/// What a choice is made for.
+/// Input of a choice.
 #[derive(Clone, Copy)]
 pub struct Choosing<'a> {
-    /// MiB that change within so many seconds.
+    /// Returns the MiB that change within a number of seconds.
     pub changed_mib: &'a dyn Fn(f64) -> f64,
     /// The program, the machine and the costs.
     pub job: &'a DeltaJob,
-    /// What is to be least.
-    pub aim: Aim,
+    /// The objective to minimise.
+    pub aim: DeltaObjective,
 }
 
 impl Choosing<'_> {
@@ -54,23 +54,26 @@ impl Choosing<'_> {
     }
 }
 
-/// The best interval of a method, and what the rules for checkpoints of one size would say.
+/// The best interval of a method, and for comparison Young's and Daly's intervals, which assume checkpoints of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct BestInterval {
-    /// The run with it.
+pub struct BestDeltaInterval {
+    /// The run with the best interval.
     pub run: DeltaRun,
     /// Young's interval for full checkpoints, seconds.
     pub young_full_s: f64,
-    /// Daly's.
+    /// Daly's interval for full checkpoints, seconds.
     pub daly_full_s: f64,
 }
 
-/// Returns the interval with the least expected time or cost: of all numbers of equal stretches that are a factor of 1.08 apart, then of those around
-/// the best.
+/// Returns the interval with the minimum expected time or cost. The first pass tries numbers of equal segments in steps of a factor of 1.08;
+/// further passes search around the best number.
 ///
 /// # Errors
-/// Times, rates or sizes that cannot be; a run that practically never ends.
-pub fn least_interval(method: Method, choosing: Choosing<'_>) -> Result<BestInterval, FitError> {
+/// Times, rates or sizes are impossible, or failures are so frequent that the run practically never ends.
+pub fn optimal_interval(
+    method: Method,
+    choosing: Choosing<'_>,
+) -> Result<BestDeltaInterval, FitError> {
     let mut best: Option<DeltaRun> = None;
     let take = |run: DeltaRun, best: &mut Option<DeltaRun>| {
         let value = choosing.aim.of(&run);
@@ -85,7 +88,7 @@ pub fn least_interval(method: Method, choosing: Choosing<'_>) -> Result<BestInte
     };
     let (mut stretches, mut before) = (1_usize, 1_usize);
     let (mut around, mut was_best) = ((1, 1), false);
-    while stretches <= MOST_STRETCHES {
+    while stretches <= MAX_SEGMENTS {
         let least = best.as_ref().map(|b| choosing.aim.of(b));
         let value = take(choosing.run(method, stretches)?, &mut best);
         if was_best {
@@ -95,16 +98,16 @@ pub fn least_interval(method: Method, choosing: Choosing<'_>) -> Result<BestInte
         if was_best {
             around = (before, stretches);
         }
-        // it only grows from here
+        // beyond twice the minimum, the value only grows
         if least.is_some_and(|least| value > 2.0 * least) {
             break;
         }
         before = stretches;
         stretches = ((stretches as f64 * GROWTH) as usize).max(stretches + 1);
     }
-    // long runs have hundreds of numbers between two that were tried: nearer and nearer ones
+    // in long runs, hundreds of numbers are between two tried ones: reduce the step until it is 1
     loop {
-        let step = (around.1 - around.0).div_ceil(MOST_AROUND).max(1);
+        let step = (around.1 - around.0).div_ceil(MAX_AROUND).max(1);
         for stretches in (around.0..=around.1).step_by(step) {
             take(choosing.run(method, stretches)?, &mut best);
         }
@@ -119,34 +122,34 @@ pub fn least_interval(method: Method, choosing: Choosing<'_>) -> Result<BestInte
     })?;
     let job = choosing.job;
     let full_s = job.costs.start_s + job.full_mib / job.costs.write_mib_s;
-    Ok(BestInterval {
+    Ok(BestDeltaInterval {
         run,
         young_full_s: young_s(full_s, job.mtbf_s)?,
         daly_full_s: daly_s(full_s, job.mtbf_s)?,
     })
 }
 
-/// Methods that are tried, with thresholds and lengths of chains.
+/// Returns the methods to try, with thresholds and lengths of chains.
 #[must_use]
 pub fn candidates() -> Vec<Method> {
     let mut all = vec![Method::Full, Method::Incremental, Method::Differential];
     all.extend([1.25, 1.5, 2.0, 3.0, 4.0, 8.0].map(Method::adca));
     for files in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
-        // below 1: the base moves with every state
+        // with a ratio of 0, every checkpoint becomes the next one's base
         all.extend([0.0, 1.5, 2.0, 4.0].map(|ratio| Method::bounded(ratio, files)));
     }
     all
 }
 
-/// Returns the best of each method (full, incremental, differential, ADCA, bounded), the best first. Of methods that are alike to a thousandth of a
-/// percent, the one with fewer files to a restart comes first.
+/// Returns the best interval of each method (full, incremental, differential, ADCA, bounded), best first. If two methods differ by less than a
+/// thousandth of a percent, the method that reads fewer files for a restart comes first.
 ///
 /// # Errors
-/// Those of [`least_interval`].
-pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitError> {
-    let mut best: Vec<BestInterval> = Vec::new();
-    let value = |b: &BestInterval| choosing.aim.of(&b.run);
-    let is_before = |a: &BestInterval, b: &BestInterval| {
+/// See [`optimal_interval`].
+pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestDeltaInterval>, FitError> {
+    let mut best: Vec<BestDeltaInterval> = Vec::new();
+    let value = |b: &BestDeltaInterval| choosing.aim.of(&b.run);
+    let is_before = |a: &BestDeltaInterval, b: &BestDeltaInterval| {
         let (x, y) = (value(a), value(b));
         if (x - y).abs() <= 1e-5 * y {
             a.run.files < b.run.files
@@ -155,7 +158,7 @@ pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitErr
         }
     };
     for method in candidates() {
-        let found = least_interval(method, choosing)?;
+        let found = optimal_interval(method, choosing)?;
         match best
             .iter_mut()
             .find(|b| b.run.method.name() == method.name())
@@ -165,7 +168,7 @@ pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitErr
             None => best.push(found),
         }
     }
-    // few: the order of methods decides where neither is before the other
+    // there are few methods; among equal ones the order of `candidates` decides
     for i in 1..best.len() {
         let mut place = i;
         while place > 0 && is_before(&best[place], &best[place - 1]) {
@@ -178,7 +181,10 @@ pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitErr
 
 #[cfg(test)]
 mod tests {
-    use super::{Aim, BestInterval, Choosing, Method, candidates, choose_method, least_interval};
+    use super::{
+        BestDeltaInterval, Choosing, DeltaObjective, Method, candidates, choose_method,
+        optimal_interval,
+    };
     use crate::delta::{
         ChangedPair, ChangedVolume, DeltaCosts, DeltaJob, Packing, Prices, VolumeCurve, delta_run,
         stored_states,
@@ -213,7 +219,7 @@ mod tests {
         full_mib: 8000.0,
     };
 
-    fn best_of(curve: &VolumeCurve, job: &DeltaJob, aim: Aim) -> Vec<BestInterval> {
+    fn best_of(curve: &VolumeCurve, job: &DeltaJob, aim: DeltaObjective) -> Vec<BestDeltaInterval> {
         let changed_mib = |distance: f64| curve.at(distance);
         choose_method(Choosing {
             changed_mib: &changed_mib,
@@ -226,12 +232,12 @@ mod tests {
     #[test]
     fn the_interval_for_full_checkpoints_is_near_dalys() {
         let changed_mib = |distance: f64| CURVE.at(distance);
-        let full = least_interval(
+        let full = optimal_interval(
             Method::Full,
             Choosing {
                 changed_mib: &changed_mib,
                 job: &JOB,
-                aim: Aim::Time,
+                aim: DeltaObjective::Time,
             },
         )
         .expect("an interval");
@@ -247,7 +253,7 @@ mod tests {
         let choosing = Choosing {
             changed_mib: &changed_mib,
             job: &JOB,
-            aim: Aim::Time,
+            aim: DeltaObjective::Time,
         };
         for method in [
             Method::Full,
@@ -255,7 +261,7 @@ mod tests {
             Method::adca(1.5),
             Method::bounded(0.0, 8),
         ] {
-            let found = least_interval(method, choosing).expect("an interval");
+            let found = optimal_interval(method, choosing).expect("an interval");
             let least = (1..600)
                 .map(|n| {
                     delta_run(method, &changed_mib, &JOB, n)
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_hardly_changes_is_stored_as_deltas_and_what_changes_at_once_in_full() {
-        let best = best_of(&CURVE, &JOB, Aim::Time);
+        let best = best_of(&CURVE, &JOB, DeltaObjective::Time);
         assert_ne!(best[0].run.method, Method::Full);
         assert!(best.last().expect("methods").run.method == Method::Full);
         let everything = VolumeCurve {
@@ -279,7 +285,9 @@ mod tests {
             full_mib: 8000.0,
         };
         assert_eq!(
-            best_of(&everything, &JOB, Aim::Time)[0].run.method,
+            best_of(&everything, &JOB, DeltaObjective::Time)[0]
+                .run
+                .method,
             Method::Full
         );
     }
@@ -289,11 +297,11 @@ mod tests {
         let mut job = JOB;
         job.prices.dollars_per_gib_month = 5.0;
         let (fast, cheap) = (
-            best_of(&CURVE, &job, Aim::Time)[0],
-            best_of(&CURVE, &job, Aim::Cost)[0],
+            best_of(&CURVE, &job, DeltaObjective::Time)[0],
+            best_of(&CURVE, &job, DeltaObjective::Cost)[0],
         );
         assert!(cheap.run.interval_s > fast.run.interval_s);
-        assert!(Aim::Cost.of(&cheap.run) < Aim::Cost.of(&fast.run));
+        assert!(DeltaObjective::Cost.of(&cheap.run) < DeltaObjective::Cost.of(&fast.run));
         assert!(cheap.run.total_s > fast.run.total_s);
     }
 
@@ -305,7 +313,7 @@ mod tests {
         let found = choose_method(Choosing {
             changed_mib: &changed_mib,
             job: &job,
-            aim: Aim::Time,
+            aim: DeltaObjective::Time,
         });
         assert!(found.is_err(), "{found:?}");
     }
@@ -314,7 +322,7 @@ mod tests {
         ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// One run, event by event: checkpoints and restarts as the files of the method have them.
+    /// Simulates one run event by event: failures, checkpoints and restarts, with the files of the method.
     fn simulate(random: &mut ChaCha8Rng, job: &DeltaJob, stretches: &[(f64, f64, f64)]) -> f64 {
         let mut next_failure = || -job.mtbf_s * uniform(random).ln();
         let (mut total, mut until_failure) = (0.0, next_failure());
@@ -340,7 +348,7 @@ mod tests {
         total
     }
 
-    /// The stretches of a run with the true volumes, independent of the code under test but for the rule of the method.
+    /// Returns the segments of a run with the true volumes. Only the method's rule is shared with the code under test.
     fn stretches(
         method: Method,
         truth: &VolumeCurve,
@@ -405,7 +413,7 @@ mod tests {
                 mtbf_s,
                 ..JOB
             };
-            // what a user has: nine checkpoints, whose changed volumes scatter by 5 %
+            // input as a user has it: nine checkpoints whose changed volumes scatter by 5 %
             let mut pairs = Vec::new();
             for to in 1..9_u32 {
                 for from in 0..to {
@@ -421,8 +429,8 @@ mod tests {
                 }
             }
             let fitted = ChangedVolume::fit(&pairs).expect("a fit");
-            let recommended = best_of(&fitted.curve, &job, Aim::Time)[0].run;
-            // the same failures for all of them
+            let recommended = best_of(&fitted.curve, &job, DeltaObjective::Time)[0].run;
+            // all methods get the same failures
             let mean = |method: Method, count: usize, runs: u64| {
                 let stretches = stretches(method, &truth, &job, count);
                 (0..runs)
@@ -431,7 +439,7 @@ mod tests {
                     / runs as f64
             };
             let counts = [3, 6, 9, 13, 18, 25, 35, 50, 70, 100, 140];
-            // a first look at all, then all runs for those that may be the best
+            // first a few runs of all candidates, then all runs of the best ones
             let mut grid: Vec<(f64, Method, usize)> = candidates()
                 .into_iter()
                 .flat_map(|method| counts.map(|count| (method, count)))
@@ -447,7 +455,7 @@ mod tests {
                 ours <= 1.02 * best,
                 "{recommended:?}: {ours} s, best {best} s"
             );
-            // and what was promised is what happens
+            // the predicted time is close to the simulated one
             assert!(
                 (recommended.total_s / ours - 1.0).abs() < 0.02,
                 "{recommended:?}: {ours} s"
@@ -481,7 +489,7 @@ mod tests {
                 job.costs.read_mib_s = write_mib_s;
                 job
             };
-            // what is measured of a codec scatters: 3 % here
+            // measurements of a codec scatter by 3 % here
             let seen = |packing: Packing| Packing {
                 delta_ratio: packing.delta_ratio * 1.03,
                 ..packing
@@ -491,7 +499,7 @@ mod tests {
                 .enumerate()
                 .map(|(i, p)| {
                     let p = if i == 0 { *p } else { seen(*p) };
-                    (i, best_of(&CURVE, &of(p), Aim::Time)[0].run)
+                    (i, best_of(&CURVE, &of(p), DeltaObjective::Time)[0].run)
                 })
                 .min_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s))
                 .expect("codecs");

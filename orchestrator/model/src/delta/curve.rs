@@ -1,13 +1,13 @@
-//! How much may change between two checkpoints, as a function of their distance.
+//! The volume that changes between two checkpoints, as a function of the time between them: the formula and its simpler forms.
 
 use serde::Serialize;
 
-/// What the later of two checkpoints has that the earlier one does not. Every pair of checkpoints of a run is one.
+/// Data of a checkpoint that an earlier checkpoint does not contain. Every two checkpoints of a run form a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ChangedPair {
     /// Number of the earlier checkpoint.
     pub from: u32,
-    /// Number of the later one.
+    /// Number of the later checkpoint.
     pub to: u32,
     /// Seconds between the two.
     pub distance_s: f64,
@@ -17,24 +17,24 @@ pub struct ChangedPair {
     pub full_mib: f64,
 }
 
-/// Which parts of D(τ) = S·(1 − e^(−τ/T)) + r·τ the data tell apart.
+/// The parts of D(τ) = S·(1 − e^(−τ/T)) + r·τ that the data separate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VolumeForm {
-    /// S: the same at every distance. T is far below the shortest one.
+    /// S: the same at every distance, because T is far below the shortest distance.
     Constant,
-    /// r·τ: T is far above the longest distance.
+    /// r·τ, because T is far above the longest distance.
     Proportional,
     /// S + r·τ.
     Line,
     /// S·(1 − e^(−τ/T)).
     Saturating,
-    /// All of it.
+    /// The whole formula.
     Complete,
 }
 
 impl VolumeForm {
-    /// The simplest first.
+    /// All forms, the simplest first.
     pub(super) const ALL: [Self; 5] = [
         Self::Constant,
         Self::Proportional,
@@ -43,7 +43,7 @@ impl VolumeForm {
         Self::Complete,
     ];
 
-    /// Its formula.
+    /// Returns the formula as text.
     #[must_use]
     pub fn formula(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl VolumeForm {
         }
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub(super) fn parameters(self) -> usize {
         match self {
             Self::Constant | Self::Proportional => 1,
@@ -69,22 +69,22 @@ impl VolumeForm {
     }
 }
 
-/// D(τ) = S·(1 − e^(−τ/T)) + r·τ, never more than a whole checkpoint. S: pages that a program writes again and again, T: how soon it comes back
-/// to them, r: what it writes once and leaves behind.
+/// D(τ) = S·(1 − e^(−τ/T)) + r·τ, limited to the size of a checkpoint. S is the size of pages that a program rewrites repeatedly, T the time scale
+/// on which it rewrites them, and r the rate of data that it writes only once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct VolumeCurve {
     /// S, MiB.
     pub repeated_mib: f64,
-    /// T, seconds; 0 where every distance is long against it.
+    /// T, seconds; 0 if all distances are much longer than T.
     pub time_s: f64,
-    /// r, MiB each second.
+    /// r, MiB per second.
     pub rate_mib_s: f64,
-    /// A whole checkpoint, MiB: more cannot change.
+    /// Size of a full checkpoint, MiB; the changed volume is limited to it.
     pub full_mib: f64,
 }
 
 impl VolumeCurve {
-    /// MiB that change within a distance in seconds.
+    /// Returns the MiB that change within a distance in seconds.
     #[must_use]
     pub fn at(&self, distance_s: f64) -> f64 {
         self.uncapped(distance_s).min(self.full_mib)

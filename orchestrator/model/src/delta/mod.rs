@@ -1,13 +1,13 @@
-//! Checkpoints that store only what changed: how much that is, what a run with them takes, and which method and interval take least.
+//! Checkpoints that store only changes: the changed volume, the duration of a run, and the best method and interval.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `curve.rs` | the changed volume against the distance of two checkpoints: its forms |
-//! | `volume.rs` | the form and its numbers, fitted |
-//! | `spread.rs` | how far that may be off |
-//! | `storing.rs` | what a method stores of each state, and what restores it |
-//! | `run.rs` | the expected time of a run with failures when checkpoints and restarts differ |
-//! | `choice.rs` | the interval and the method with the least expected time or cost |
+//! | `curve.rs` | the changed volume as a function of the time between two checkpoints: its forms |
+//! | `volume.rs` | the fit of a form and its parameters |
+//! | `spread.rs` | the error of a fitted curve |
+//! | `storing.rs` | what a method stores of each checkpoint, and reads to restore it |
+//! | `run.rs` | the expected time of a run with failures if checkpoints and restarts have different durations |
+//! | `choice.rs` | the interval and the method with the minimum expected time or cost |
 
 mod choice;
 mod curve;
@@ -16,7 +16,9 @@ mod spread;
 mod storing;
 mod volume;
 
-pub use choice::{Aim, BestInterval, Choosing, candidates, choose_method, least_interval};
+pub use choice::{
+    BestDeltaInterval, Choosing, DeltaObjective, candidates, choose_method, optimal_interval,
+};
 pub use curve::{ChangedPair, VolumeCurve, VolumeForm};
 pub use run::{DeltaCosts, DeltaJob, DeltaRun, Packing, Prices, delta_run, with_failures_of};
 pub use storing::{StoredState, stored_states};

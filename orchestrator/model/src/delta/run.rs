@@ -1,4 +1,4 @@
-//! The expected time of a run with failures when checkpoints and restarts differ from each other.
+//! The expected time of a run with failures if its checkpoints and restarts have different durations.
 
 use super::storing::{StoredState, as_document, stored_states};
 use crate::{
@@ -9,15 +9,17 @@ use crate::{
 use cvc_delta_rules::Method;
 use serde::Serialize;
 
-/// Returns the expected seconds of a run with failures, with its parts, for stretches that differ: each is (seconds of the program, seconds of the
-/// checkpoint at its end, seconds of a restart from the checkpoint before it). Each takes M·e^(R/M)·(e^((τ + t)/M) − 1), as in
-/// [`crate::schedule::with_failures`], which this is where they are alike. Infinite if the result overflows.
+/// Returns the expected time in seconds of a run with failures, with its parts. A run is a sequence of segments, each given as (seconds of
+/// computing, seconds of the checkpoint at its end, seconds of a restart from the checkpoint before it).
 ///
-/// Source: J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006: the complete expected time, of which
-/// each stretch is independent of the others.
+/// A segment takes M·e^(R/M)·(e^((τ + t)/M) − 1). [`crate::schedule::with_failures`] is the special case of equal segments. The result is infinite
+/// if it overflows.
+///
+/// Source: J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006. His complete expected time is a sum over
+/// segments that are independent of each other.
 ///
 /// # Errors
-/// A mean time between failures that is not positive; other times that are negative.
+/// The mean time between failures is not positive, or another time is negative.
 pub fn with_failures_of(
     stretches: impl IntoIterator<Item = (f64, f64, f64)>,
     mtbf_s: f64,
@@ -42,26 +44,26 @@ pub fn with_failures_of(
         app_s += work;
     }
     run.failures = run.total_s / m;
-    // rounding may leave less than nothing
+    // rounding may make the difference negative
     run.rework_s = (run.total_s - app_s - run.checkpoints_s - run.restarts_s).max(0.0);
     Ok(run)
 }
 
-/// What a codec makes of blocks, and how long that takes. Ratios are lengths of files over bytes of blocks.
+/// Effect and speed of a codec. A ratio is the length of files divided by the size of the blocks in them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Packing {
-    /// Of a state in full; contents that occur several times are stored once, so that it is below 1 without a codec as well.
+    /// Ratio for a full checkpoint. It is below 1 even without a codec if identical blocks are stored once.
     pub full_ratio: f64,
-    /// Of blocks that changed.
+    /// Ratio for changed blocks.
     pub delta_ratio: f64,
-    /// MiB of blocks that are compressed each second, beside writing; none: compression takes no time.
+    /// MiB of blocks compressed per second, without writing; `None` if compression takes no time.
     pub pack_mib_s: Option<f64>,
-    /// MiB of blocks that are uncompressed each second, beside reading; none: that takes no time.
+    /// MiB of blocks uncompressed per second, without reading; `None` if this takes no time.
     pub unpack_mib_s: Option<f64>,
 }
 
 impl Packing {
-    /// Blocks as they are.
+    /// Blocks are stored uncompressed.
     pub const NONE: Self = Self {
         full_ratio: 1.0,
         delta_ratio: 1.0,
@@ -81,33 +83,33 @@ impl Packing {
         Ok(())
     }
 
-    /// MiB of the files that a restore reads: a state in full of `full_mib`, and changed blocks.
+    /// Returns the MiB in the files that a restore reads: a full checkpoint of `full_mib`, and the changed blocks.
     fn read_mib(&self, restore_mib: f64, full_mib: f64) -> f64 {
         self.full_ratio * full_mib + self.delta_ratio * (restore_mib - full_mib).max(0.0)
     }
 }
 
-/// Seconds for a volume at a rate, none where nothing limits it.
+/// Returns the seconds for a volume at a rate; 0 without a rate.
 fn seconds(mib: f64, mib_s: Option<f64>) -> f64 {
     mib_s.map_or(0.0, |rate| mib / rate)
 }
 
-/// What storing and restoring take.
+/// Costs of storing and restoring.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeltaCosts {
-    /// c0: seconds of a checkpoint whatever it stores.
+    /// c0: seconds of a checkpoint that do not depend on its size.
     pub start_s: f64,
-    /// B: MiB written each second.
+    /// B: MiB written per second.
     pub write_mib_s: f64,
-    /// MiB each second at which a state is searched for what changed; none: beside the program, which does not wait for it.
+    /// MiB per second at which a checkpoint is compared with its base; `None` if the program continues during the comparison.
     pub search_mib_s: Option<f64>,
-    /// Seconds of a restart whatever it reads.
+    /// Seconds of a restart that do not depend on its size.
     pub restart_s: f64,
-    /// MiB read each second.
+    /// MiB read per second.
     pub read_mib_s: f64,
-    /// Seconds that each file of a chain costs beside its bytes.
+    /// Seconds for each file of a chain, in addition to the time for its bytes.
     pub file_s: f64,
-    /// What is made of blocks before they are written.
+    /// Compression of blocks before they are written.
     pub packing: Packing,
 }
 
@@ -125,12 +127,12 @@ impl DeltaCosts {
     }
 }
 
-/// What machines and storage cost.
+/// Prices of machines and storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Prices {
-    /// Dollars for an hour of all machines of the run.
+    /// Dollars per hour for all machines of the run.
     pub dollars_per_hour: f64,
-    /// Dollars for a GiB that is kept for a month.
+    /// Dollars per GiB and month of storage.
     pub dollars_per_gib_month: f64,
 }
 
@@ -140,62 +142,63 @@ pub struct DeltaRun {
     /// The method.
     #[serde(rename = "storing", serialize_with = "as_document")]
     pub method: Method,
-    /// Seconds of the program between two checkpoints.
+    /// Computing time between two checkpoints, seconds.
     pub interval_s: f64,
-    /// Checkpoints of a run.
+    /// Number of checkpoints of the run.
     pub checkpoints: usize,
-    /// MiB that are written for a checkpoint: the mean of those after the first, which is stored in full.
+    /// Mean MiB written for a checkpoint after the first, which is stored in full.
     pub ckpt_mib: f64,
-    /// Seconds of such a checkpoint.
+    /// Mean seconds of a checkpoint after the first.
     pub ckpt_s: f64,
-    /// MiB of all checkpoints of a run.
+    /// MiB of all checkpoints of the run.
     pub stored_mib: f64,
-    /// MiB that are stored in an hour of the run.
+    /// MiB stored per hour of the run.
     pub stored_mib_per_hour: f64,
-    /// Files of the longest chain that a restart reads.
+    /// Number of files in the longest chain that a restart reads.
     pub files: u32,
-    /// Seconds of the program between a checkpoint and the one against which it is stored, at most.
+    /// Maximum computing time between a checkpoint and its base, seconds. The base is the earlier checkpoint relative to which changes are stored.
     pub reach_s: f64,
     /// Seconds of the longest restart.
     pub restart_s: f64,
-    /// Seconds that the run takes on average.
+    /// Expected duration of the run, seconds.
     pub total_s: f64,
-    /// The part of them that is not the program's own time.
+    /// Fraction of the expected duration that is not the program's own time, 0 to 1.
     pub lost: f64,
-    /// Failures during it on average.
+    /// Expected number of failures during the run.
     pub failures: f64,
-    /// Seconds of checkpoints that were completed.
+    /// Expected seconds of completed checkpoints.
     pub checkpoints_s: f64,
-    /// Seconds of what was done in vain.
+    /// Expected seconds of lost work.
     pub rework_s: f64,
-    /// Seconds of restarts.
+    /// Expected seconds of restarts.
     pub restarts_s: f64,
-    /// Dollars of the machines for the run on average.
+    /// Expected dollars for the machines during the run.
     pub run_dollars: f64,
-    /// Dollars a month if all its checkpoints are kept.
+    /// Dollars per month if all checkpoints of the run are kept.
     pub dollars_per_month: f64,
 }
 
-/// A program, the machine that it runs on, and what its checkpoints cost there.
+/// A program, its machine, and the costs of its checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeltaJob {
     /// Seconds of the program without checkpoints and failures.
     pub app_s: f64,
     /// Mean seconds between failures of the whole job.
     pub mtbf_s: f64,
-    /// MiB of a checkpoint in full.
+    /// MiB of a full checkpoint.
     pub full_mib: f64,
-    /// What storing and restoring take.
+    /// Costs of storing and restoring.
     pub costs: DeltaCosts,
-    /// What machines and storage cost.
+    /// Prices of machines and storage.
     pub prices: Prices,
 }
 
-/// Returns what a run in so many equal stretches takes on average, with a checkpoint after each but the last. `changed_mib` is what changes within so
-/// many seconds of the program, which stands still during checkpoints. A restart during the first stretch begins anew and reads nothing.
+/// Returns the expected result of a run in equal segments, with a checkpoint after each segment except the last. `changed_mib` returns the MiB that
+/// change within a number of seconds of computing; the program stops during checkpoints. A restart during the first segment starts from the
+/// beginning and reads nothing.
 ///
 /// # Errors
-/// Times, rates or sizes that cannot be; no stretch.
+/// Times, rates or sizes are impossible, or there is no segment.
 pub fn delta_run(
     method: Method,
     changed_mib: &dyn Fn(f64) -> f64,
@@ -257,7 +260,7 @@ pub fn delta_run(
         job.mtbf_s,
     )?;
     let later = states.get(1..).unwrap_or_default();
-    // the sum of none would be -0
+    // an empty sum would be -0
     let stored_mib = states.iter().fold(0.0, |sum, s| sum + written_mib(s));
     let mean = |of: &dyn Fn(&StoredState) -> f64| {
         (!later.is_empty()).then(|| later.iter().map(of).sum::<f64>() / later.len() as f64)
@@ -391,11 +394,11 @@ mod tests {
             };
             delta_run(method, &|distance| CURVE.at(distance), &job, 100).expect("a run")
         };
-        // 2000 MiB: 1 s, 5 s to compress, 500 MiB at 100 MiB/s
+        // 2000 MiB: 1 s to start, 5 s to compress, 500 MiB at 100 MiB/s
         let full = of(Method::Full, packing);
         assert!((full.ckpt_s - 11.0).abs() < 1e-9, "{full:?}");
         assert!((full.ckpt_mib - 500.0).abs() < 1e-9);
-        // 10 s, 500 MiB at 200 MiB/s, 2 s to uncompress, a file
+        // 10 s to start, 500 MiB at 200 MiB/s, 2 s to uncompress, and the time for one file
         assert!((full.restart_s - 15.0).abs() < 1e-9, "{full:?}");
         let plain = of(Method::Differential, Packing::NONE);
         let packed = of(Method::Differential, packing);

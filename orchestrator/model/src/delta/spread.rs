@@ -1,32 +1,33 @@
-//! How far a fitted curve of the changed volume may be off.
+//! The error of a fitted curve of the changed volume.
 //!
-//! Pairs of checkpoints overlap: of n checkpoints there are n(n − 1)/2, but within the time L of the series only L/τ of the distance τ do not share
-//! a stretch. The error of the mean at τ is therefore taken as the scatter of pairs of about this distance over √(L/τ). Leaving checkpoints out
-//! in turn (a jackknife) would not do: the long pairs keep every stretch but those at the ends.
+//! Pairs of checkpoints overlap: n checkpoints form n(n − 1)/2 pairs, but in a series of duration L, only L/τ pairs of distance τ do not overlap.
+//! The error of the mean at τ is therefore estimated as the scatter of pairs of about this distance, divided by √(L/τ). Leaving out one checkpoint
+//! at a time (a jackknife) would underestimate it, because the remaining long pairs still contain almost all of the series.
 
 use super::curve::{ChangedPair, VolumeCurve, VolumeForm};
 use crate::stats::t_quantile;
 
-/// Pairs within this factor of a distance speak for it.
+/// The scatter at a distance is that of the pairs whose distance differs by at most this factor.
 const NEAR: f64 = 1.5;
-/// With fewer pairs that do not overlap, the scatter is carried over from shorter distances, where it grows with the distance.
+/// Minimum number of pairs without overlap. With fewer, the scatter is extrapolated from shorter distances, in proportion to the root of the
+/// distance.
 const APART: f64 = 4.0;
 
-/// What the choice of a form and the skewness of volumes add: with it, intervals of simulated programs hold as often as they say.
+/// Factor that allows for the choice of a form and for skewed volumes. With it, intervals of simulated programs have the stated coverage.
 const WIDENED: f64 = 1.2;
 
 /// Residuals of pairs by distance.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Spread {
-    /// Distance, and square of the residual, the shortest first.
+pub(super) struct DeltaSpread {
+    /// (distance, square of the residual), sorted by distance.
     squares: Vec<(f64, f64)>,
-    /// Longest distance: the time of the series.
+    /// Longest distance in seconds, which is the duration of the series.
     longest_s: f64,
-    /// Student's t, with what parameters cost.
+    /// Student's t, adjusted for the number of parameters.
     factor: f64,
 }
 
-impl Spread {
+impl DeltaSpread {
     pub(super) fn of(
         pairs: &[ChangedPair],
         curve: &VolumeCurve,
@@ -42,7 +43,7 @@ impl Spread {
             .collect();
         squares.sort_by(|a, b| a.0.total_cmp(&b.0));
         let stretches = checkpoints.saturating_sub(1) as f64;
-        // the form was chosen among others, which costs as much as a parameter
+        // choosing one of several forms costs one degree of freedom, like a parameter
         let freedom = stretches - form.parameters() as f64 - 1.0;
         let factor = if freedom >= 1.0 {
             WIDENED * t_quantile(freedom) * (stretches / freedom).sqrt()
@@ -56,13 +57,13 @@ impl Spread {
         }
     }
 
-    /// Half of the interval of the mean at a distance, MiB. Infinite where there are too few checkpoints to tell.
+    /// Returns the half-width of the interval of the mean at a distance, MiB. Infinite with too few checkpoints.
     pub(super) fn half_width_mib(&self, distance_s: f64) -> f64 {
         if self.factor.is_infinite() {
             return f64::INFINITY;
         }
         let shortest = self.squares.first().map_or(0.0, |(d, _)| *d);
-        // what scatters as a sum over the time does so with the distance; few pairs of a longer one may not show it
+        // the scatter of a sum over time grows with the distance; the few pairs of a longer distance may not show it
         let from = distance_s.min((self.longest_s / APART).max(shortest));
         let variance = [from, shortest]
             .into_iter()
@@ -72,7 +73,7 @@ impl Spread {
         self.factor * (variance / apart).sqrt()
     }
 
-    /// Mean square of the residuals of pairs of about this distance; 0 where there is none.
+    /// Returns the mean square of the residuals of pairs of about this distance; 0 if there are none.
     fn mean_square(&self, distance_s: f64) -> f64 {
         let near: Vec<f64> = self
             .squares

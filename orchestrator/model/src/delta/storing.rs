@@ -1,9 +1,9 @@
-//! What a method stores of each state, and what restores it, when the changed volume depends on the distance alone.
+//! What a method stores of each checkpoint (state), and reads to restore it, if the changed volume depends only on the time between two states.
 
 use cvc_delta_rules::{Chains, Method, MethodName, Threshold};
 use serde::{Serialize, Serializer};
 
-/// Writes a method as documents have it: its name, with the ratio and the maximum number of files that it has.
+/// Serialises a method for JSON: its name, and its ratio and maximum number of files if it has them.
 pub(super) fn as_document<S: Serializer>(
     method: &Method,
     serializer: S,
@@ -24,23 +24,23 @@ pub(super) fn as_document<S: Serializer>(
     .serialize(serializer)
 }
 
-/// A state as it is stored.
+/// A stored checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StoredState {
-    /// MiB that are written for it.
+    /// MiB written for it.
     pub stored_mib: f64,
-    /// MiB that are read to restore it.
+    /// MiB read to restore it.
     pub restore_mib: f64,
-    /// Files that restore it.
+    /// Number of files read to restore it.
     pub files: u32,
-    /// How many states before it the one is against which it is stored; 0 in full.
+    /// Distance to its base, in checkpoints; 0 if it is stored in full.
     pub reach: usize,
-    /// Whether later states are stored against it.
+    /// Whether later checkpoints use it as their base.
     pub becomes_base: bool,
 }
 
-/// Returns what a method stores of `count` states that are the same distance apart. `changed_mib` is the volume that changes within so many
-/// distances, `full_mib` a state in full.
+/// Returns what a method stores of `count` checkpoints at equal intervals. `changed_mib` returns the MiB that change within a number of intervals;
+/// `full_mib` is the size of a full checkpoint.
 #[must_use]
 pub fn stored_states(
     method: Method,
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(of(Method::adca(0.0)), of(Method::Incremental));
         assert_eq!(of(Method::adca(f64::INFINITY)), of(Method::Differential));
         let bounded = stored_states(Method::bounded(0.0, 4), line, 100.0, 30);
-        // a base leaves room for a state against it, which would not move it
+        // a base leaves room in the chain for one more checkpoint, which then does not become a base itself
         assert_eq!(bounded.iter().map(|s| s.files).max(), Some(3));
     }
 }

@@ -1,52 +1,52 @@
-//! The changed volume against the distance of two checkpoints.
+//! The volume that changes between two checkpoints, as a function of the time between them.
 
 use super::{
     curve::{ChangedPair, VolumeCurve, VolumeForm},
-    spread::Spread,
+    spread::DeltaSpread,
 };
 use crate::{check::positive, fit::FitError, stats::Interval};
 use serde::Serialize;
 
-/// A fitted curve, and how far it may be off.
+/// A fitted curve with its error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangedVolume {
-    /// Which parts of the formula the data tell apart.
+    /// The parts of the formula that the data separate.
     pub form: VolumeForm,
     /// The curve.
     pub curve: VolumeCurve,
-    /// Checkpoints behind it.
+    /// Number of checkpoints used in the fit.
     pub checkpoints: usize,
-    /// Pairs of them.
+    /// Number of pairs of checkpoints.
     pub pairs: usize,
-    /// Shortest distance between two, seconds.
+    /// Shortest time between the checkpoints of a pair, seconds.
     pub shortest_s: f64,
-    /// Longest one.
+    /// Longest time between the checkpoints of a pair, seconds.
     pub longest_s: f64,
-    /// Root of the mean square error for pairs of a checkpoint that was left out of the fit, MiB; none with fewer than four checkpoints.
+    /// Root mean square error, MiB, for pairs of a checkpoint that was left out of the fit; `None` with fewer than four checkpoints.
     pub left_out_mib: Option<f64>,
-    /// Why it is not the complete formula.
+    /// The reason for a formula that is simpler than the complete one.
     pub simpler: Option<String>,
     #[serde(skip)]
-    spread: Spread,
+    spread: DeltaSpread,
 }
 
-/// An error that is at most this many times the least one does not speak against the simpler form.
+/// A simpler form is used if its error is at most this multiple of the smallest error of all forms.
 const AS_GOOD: f64 = 1.05;
-/// Nor does one below this part of the mean changed volume.
+/// Errors below this part of the mean changed volume are ignored in the choice of the form.
 const NEGLIGIBLE: f64 = 0.002;
-/// Times T that are tried between the shortest distance / 8 and the longest · 4.
+/// Number of values of the time T that are tried, from an eighth of the shortest time between two checkpoints to four times the longest.
 const TIMES: usize = 60;
-/// Of two columns that are more alike than this, only one is taken.
+/// Relative determinant below which two columns are too similar, and only one of them is used.
 const DETERMINED: f64 = 1e-9;
-/// With fewer checkpoints nothing can be left out.
+/// Minimum number of checkpoints with which each is left out in turn to determine the error.
 const LEAVES_OUT_FROM: usize = 4;
 
 impl ChangedVolume {
-    /// Fits the curve by least squares, each pair with a weight of 1/distance: what is written between two checkpoints scatters as a sum over the
-    /// time between them. Of the forms, the simplest is taken that predicts pairs of a checkpoint that was left out as well as any.
+    /// Fits the curve by least squares. Each pair has a weight of 1/distance, because the variance of the volume written between two checkpoints
+    /// grows with the time between them. Among the forms that predict pairs of a left-out checkpoint about equally well, the simplest one is used.
     ///
     /// # Errors
-    /// No pair; distances or sizes that are not positive; more changed than there is.
+    /// There is no pair, a distance or size is not positive, or the changed volume is larger than the checkpoint.
     pub fn fit(pairs: &[ChangedPair]) -> Result<Self, FitError> {
         for pair in pairs {
             positive("a distance of two checkpoints", pair.distance_s)?;
@@ -75,12 +75,12 @@ impl ChangedVolume {
         let changed = mean(pairs.iter().map(|p| p.changed_mib));
         let (form, curve, left_out_mib, simpler) = if longest_s / shortest_s < 1.2 {
             let curve = fit_form(VolumeForm::Constant, pairs, full_mib)?;
-            let why = "all pairs are about as far apart: how the changed volume grows with the distance cannot be told";
+            let why = "all pairs are at about the same distance: the growth of the changed volume with the distance is unknown";
             (VolumeForm::Constant, curve, None, Some(why.to_owned()))
         } else if numbers.len() < LEAVES_OUT_FROM {
             let curve = fit_form(VolumeForm::Line, pairs, full_mib)?;
             let why = format!(
-                "{} checkpoints are too few to tell S, T and r apart",
+                "{} checkpoints are too few to separate S, T and r",
                 numbers.len()
             );
             (VolumeForm::Line, curve, None, Some(why))
@@ -101,13 +101,13 @@ impl ChangedVolume {
                 })?;
             let simpler = (form != VolumeForm::Complete).then(|| {
                 format!(
-                    "the data cannot tell all of S, T and r apart: {} predicts checkpoints that were left out as well",
+                    "the data cannot separate S, T and r: {} predicts left-out checkpoints equally well",
                     form.formula()
                 )
             });
             (form, fit_form(form, pairs, full_mib)?, Some(error), simpler)
         };
-        let spread = Spread::of(pairs, &curve, form, numbers.len());
+        let spread = DeltaSpread::of(pairs, &curve, form, numbers.len());
         Ok(Self {
             form,
             curve,
@@ -121,8 +121,8 @@ impl ChangedVolume {
         })
     }
 
-    /// Where the mean changed volume at a distance is expected, MiB: from the scatter of the pairs within the distances that were seen. Beyond
-    /// them, as far as a curve may go that never falls and never grows faster than before.
+    /// Returns the interval of the mean changed volume at a distance, MiB. Within the observed distances it follows from the scatter of the pairs.
+    /// Beyond them it is widened to all curves that never fall, and that never grow faster than in proportion to the distance.
     #[must_use]
     pub fn interval(&self, distance_s: f64) -> Interval {
         let inside = distance_s.clamp(self.shortest_s, self.longest_s);
@@ -130,7 +130,7 @@ impl ChangedVolume {
         let half = self.spread.half_width_mib(inside);
         let (mut low, mut high) = ((middle - half).max(0.0), middle + half);
         let scale = distance_s / inside;
-        // concave from 0 on: D(τ)/τ never grows
+        // the curve is concave from 0 on: D(τ)/τ never grows
         if scale < 1.0 {
             low *= scale;
         } else {
@@ -149,7 +149,7 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     values.sum::<f64>() / count as f64
 }
 
-/// The root of the mean square error for the pairs of each checkpoint in turn, predicted from all pairs without it.
+/// Returns the root mean square error when each checkpoint is left out in turn and its pairs are predicted from all other pairs.
 fn left_out(
     form: VolumeForm,
     pairs: &[ChangedPair],
@@ -198,7 +198,7 @@ fn fit_form(
     }
     let (mut error, log, mut curve) =
         best.ok_or_else(|| FitError::NoConvergence("no time T fits".into()))?;
-    // golden section around the best of the grid
+    // golden-section search around the best value of the grid
     let ratio = (5.0_f64.sqrt() - 1.0) / 2.0;
     let (mut low, mut high) = (log - step, log + step);
     for _ in 0..20 {
@@ -223,7 +223,7 @@ fn fit_form(
     Ok(curve)
 }
 
-/// Fits S and r for a time T, neither below 0; returns the weighted square error as well.
+/// Fits S and r, both at least 0, for a given T. Returns the weighted square error and the curve.
 fn fit_at(
     form: VolumeForm,
     time_s: f64,
@@ -283,7 +283,7 @@ fn fit_at(
         .min_by(|a, b| error(a.0, a.1).total_cmp(&error(b.0, b.1)))
         .ok_or_else(|| FitError::NoConvergence("no part of the formula fits".into()))?;
     (curve.repeated_mib, curve.rate_mib_s) = (s, r);
-    // rounding may leave less than nothing
+    // rounding may make the error negative
     Ok((error(s, r).max(0.0), curve))
 }
 
@@ -355,13 +355,13 @@ mod tests {
 
     #[test]
     fn distances_far_from_the_time_give_the_simpler_form_that_says_so() {
-        // T far above all distances: proportional, with r + S/T
+        // T is far above all distances: the volume is proportional to the distance, with a rate of r + S/T
         let fitted = ChangedVolume::fit(&exact(curve(8000.0, 1e6, 0.1), &TIMES)).expect("a fit");
         assert_eq!(fitted.form, VolumeForm::Proportional);
         assert!((fitted.curve.rate_mib_s - 0.108).abs() < 1e-4);
         let why = fitted.simpler.expect("a reason");
-        assert!(why.contains("cannot tell"), "{why}");
-        // one distance alone says nothing about the growth: the interval says as much
+        assert!(why.contains("cannot separate"), "{why}");
+        // pairs at one distance cannot determine the growth, so the interval must be wide
         let two = ChangedVolume::fit(&exact(curve(80.0, 50.0, 0.4), &[0.0, 60.0])).expect("a fit");
         assert_eq!(two.form, VolumeForm::Constant);
         let (short, long) = (two.interval(6.0), two.interval(600.0));
@@ -404,8 +404,8 @@ mod tests {
         assert_eq!(fitted.curve.at(1e6), 0.0);
     }
 
-    /// Pairs of a program with pages, each of which it writes at random times; its activity differs from stretch to stretch. With what the mean
-    /// over such runs is at a distance.
+    /// Simulates pairs of a program that writes each of its pages at random times, with a different activity in each segment. Also returns the mean
+    /// over many such runs at each distance.
     fn pages(random: &mut ChaCha8Rng, count: usize, nature: Nature) -> Vec<ChangedPair> {
         let stretch = 30.0;
         let activity: Vec<f64> = (0..count)
@@ -436,9 +436,9 @@ mod tests {
         hot: f64,
         time: f64,
         rate: f64,
-        /// Standard deviation of the logarithm of the activity of a stretch.
+        /// Standard deviation of the logarithm of a segment's activity.
         unrest: f64,
-        /// Of each pair by itself.
+        /// Noise of each single pair.
         noise: f64,
     }
 
@@ -459,7 +459,7 @@ mod tests {
                 noise,
             };
             for count in [5, 7, 15] {
-                // the truth: the mean over many runs
+                // the true value: the mean over many runs
                 const RUNS: usize = 400;
                 let distances = [30.0, 60.0, 120.0, 30.0 * count as f64];
                 let mut truth = [0.0; 4];

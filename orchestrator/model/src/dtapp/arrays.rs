@@ -1,4 +1,4 @@
-//! The data zone, from the arrays that the source declares.
+//! The data zone, computed from the arrays that the source declares.
 
 use super::declared::{HEAP_MIB, static_arrays_mib};
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
 };
 use cvc_core::units::MIB;
 
-/// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
+/// Half-width of the interval of the model that needs no run, MiB. It covers 52 of the thesis's 53 data zones.
 pub(super) const BAND_MIB: f64 = 0.25;
 
-/// Error of using one share for all arrays, as a fraction of the value: each array of a program has a share of its own.
+/// Systematic error of using one stored share for all arrays, as a fraction of the value: in fact each array has its own share.
 pub(super) const SHARE_PART: f64 = 0.03;
 
-/// The model of declared arrays and a known heap.
+/// Returns the model of declared arrays and a known heap.
 pub(super) fn declared() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
@@ -37,7 +37,7 @@ pub(super) fn declared() -> Box<dyn Model> {
     })
 }
 
-/// The model of a share of the arrays and a constant.
+/// Returns the model of a stored share of the arrays, and a constant.
 pub(super) fn stored_share() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s", "h"],
@@ -62,7 +62,7 @@ pub(super) fn stored_share() -> Box<dyn Model> {
     })
 }
 
-/// The same with the constant known from the listing of an image, so that one run is enough.
+/// Returns the model of [`stored_share`] with the constant [`HEAP_MIB`] instead of a fitted one. Only the share is fitted, so that one run is enough.
 pub(super) fn stored_share_of_one() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s"],
@@ -83,7 +83,7 @@ pub(super) fn stored_share_of_one() -> Box<dyn Model> {
     })
 }
 
-/// The model of declared arrays and a fitted heap.
+/// Returns the model of declared arrays and a fitted heap.
 pub(super) fn with_heap() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["h"],
@@ -110,8 +110,8 @@ fn known(at: &Setting) -> Result<crate::nas::Problem, FitError> {
     })
 }
 
-/// Refuses the model if runs contradict it, as they do under a checkpointer that leaves out empty pages; otherwise it would be chosen because
-/// it comes first.
+/// Returns an error if runs contradict the model, as under a checkpointer that omits empty pages. Without this check the model would be chosen
+/// because it is first in the list.
 fn whole_arrays_are_stored(samples: &[&Sample]) -> Result<(), FitError> {
     let mut outside = 0;
     for sample in samples {

@@ -1,4 +1,4 @@
-//! Curves in the number of processes, for programs about which nothing else is known.
+//! Curves over the number of processes, for otherwise unknown programs.
 
 use crate::{
     curve::{Model, ModelInfo, Setting, Tier},
@@ -7,7 +7,7 @@ use crate::{
     scope::Common,
 };
 
-/// a/P + b/√P: the data divided among the processes, and the faces of the cuts.
+/// Returns the model a/P + b/√P: the data divided among the processes, and the faces of the cuts.
 pub(super) fn volume_and_faces() -> Box<dyn Model> {
     let info = ModelInfo {
         id: "dtapp-volume-faces",
@@ -22,13 +22,16 @@ pub(super) fn volume_and_faces() -> Box<dyn Model> {
     })
 }
 
-/// a/P + b.
+/// Identifier of a/P + b.
+pub const VOLUME_AND_CONSTANT: &str = "dtapp-volume-constant";
+
+/// Returns the model a/P + b.
 pub(super) fn volume_and_constant() -> Box<dyn Model> {
     let info = ModelInfo {
-        id: "dtapp-volume-constant",
+        id: VOLUME_AND_CONSTANT,
         title: "volume and a constant",
         formula: "MiB = a/P + b",
-        source: "what is cut among the processes, and what each has whole",
+        source: "the data cut among the processes, and those that each has whole",
         tier: Tier::SmallRuns,
         parameters: 2,
     };
@@ -37,13 +40,13 @@ pub(super) fn volume_and_constant() -> Box<dyn Model> {
     })
 }
 
-/// a/P + b/√P + c.
+/// Returns the model a/P + b/√P + c.
 pub(super) fn volume_faces_and_constant() -> Box<dyn Model> {
     let info = ModelInfo {
         id: "dtapp-volume-faces-constant",
         title: "volume, faces and a constant",
         formula: "MiB = a/P + b/√P + c",
-        source: "the sum of dtapp-volume-faces and what each process has whole",
+        source: "the sum of dtapp-volume-faces and the data that each process has whole",
         tier: Tier::SmallRuns,
         parameters: 3,
     };

@@ -1,4 +1,4 @@
-//! Cells with their halo: two parameters, the words of a cell and the thickness of its ghost layers.
+//! Cells with their halo: a model with two parameters, the 8-byte words of a grid point (w) and the thickness of the ghost layers (δ).
 
 use super::declared::HEAP_MIB;
 use crate::{
@@ -6,31 +6,29 @@ use crate::{
     estimate::Estimate,
     fit::{Fit, FitError, least_squares, relative_weights},
     linear::widened,
+    minimum::least_between,
     nas::{Benchmark, Tiles},
     scope::{Along, Common, Scope},
 };
 use cvc_core::units::MIB;
 
-/// The model; BT, SP and LU only.
+/// The model; it applies to BT, SP and LU only.
 #[derive(Debug)]
 pub(super) struct Halo;
 
-/// Error of the model's form, MiB: the largest distance of its fits from the thesis's runs of class D.
+/// Systematic error of the model, MiB: the largest distance of its fits from the thesis's runs of class D.
 const BAND_MIB: f64 = 0.45;
 
-/// δ is searched between these in steps of `COARSE`, then refined to `FINE`.
+/// Minimum and maximum δ of the search, which has steps of `COARSE` and is then refined to `FINE`.
 const DELTAS: (f64, f64) = (-0.9, 12.0);
 const COARSE: f64 = 0.1;
 const FINE: f64 = 1e-9;
-
-/// The smaller part of a golden section.
-const GOLDEN: f64 = 0.381_966_011_250_105_1;
 
 #[derive(Debug)]
 struct Curve {
     words: f64,
     delta: f64,
-    /// The model linearised at the solution; gives the errors.
+    /// The model linearised at the solution, from which the errors are computed.
     tangent: Fit,
     scope: Scope,
 }
@@ -121,7 +119,7 @@ impl Fitted for Curve {
     }
 }
 
-/// The cells of a process: their edges and their number.
+/// The cells of a process.
 struct Cells {
     /// Number of cells or planes.
     count: f64,
@@ -148,7 +146,7 @@ impl Cells {
         })
     }
 
-    /// Returns the MiB for one word per point.
+    /// Returns the MiB for one word per point, including the ghost layers.
     fn mib(&self, delta: f64) -> f64 {
         self.count * self.edges.iter().map(|e| e + delta).product::<f64>() * 8.0 / MIB
     }
@@ -163,7 +161,7 @@ impl Cells {
     }
 }
 
-/// Returns the δ with the least `loss`: a coarse search, then golden sections around its best step.
+/// Returns the δ with the minimum `loss`: a coarse search, then a golden-section search around its best step.
 fn least(loss: impl Fn(f64) -> Result<f64, FitError>) -> Result<f64, FitError> {
     let steps = ((DELTAS.1 - DELTAS.0) / COARSE) as u32;
     let mut best = (f64::INFINITY, DELTAS.0);
@@ -174,20 +172,12 @@ fn least(loss: impl Fn(f64) -> Result<f64, FitError>) -> Result<f64, FitError> {
             best = (loss, delta);
         }
     }
-    let (mut low, mut high) = (best.1 - COARSE, best.1 + COARSE);
+    let (low, high) = (best.1 - COARSE, best.1 + COARSE);
     if low < DELTAS.0 || high > DELTAS.1 {
         return Err(FitError::NoConvergence(format!(
             "no halo thickness between {} and {} points fits best",
             DELTAS.0, DELTAS.1
         )));
     }
-    while high - low > FINE {
-        let (left, right) = (low + GOLDEN * (high - low), high - GOLDEN * (high - low));
-        if loss(left)? < loss(right)? {
-            high = right;
-        } else {
-            low = left;
-        }
-    }
-    Ok(f64::midpoint(low, high))
+    least_between(low, high, FINE, loss)
 }

@@ -1,4 +1,4 @@
-//! The application's data in an image: what the program declares, and its heap.
+//! The application's data in an image: the declared arrays, and the heap.
 //!
 //! | model | needs | file |
 //! | --- | --- | --- |
@@ -7,7 +7,7 @@
 //! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
 //! | the filled part of the arrays | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
-//! | 0.3 + a/P + b/P^(2/3) | a program whose arrays are not known, runs | `volume_surface.rs` |
+//! | 0.3 + a/P + b/P^(2/3) | a program whose arrays are unknown, runs | `volume_surface.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
 //! | two of c + s·P + r·P² | any program whose data grow with the processes, runs | `../growth.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
@@ -21,8 +21,10 @@ mod power_law;
 mod volume_surface;
 mod written;
 
+pub use curves::VOLUME_AND_CONSTANT;
 pub use declared::{HEAP_MIB, static_arrays_mib};
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
+pub use volume_surface::VOLUME_AND_SURFACE;
 pub use written::{written_mib, written_runs};
 
 use super::{curve::Model, growth::Growth};
@@ -47,8 +49,8 @@ pub fn models() -> Vec<Box<dyn Model>> {
     ]
 }
 
-/// Returns the power law as the thesis evaluates it, with its parameters rounded as a spreadsheet prints them. It is not among [`models`],
-/// because the rounding only serves to reproduce printed digits.
+/// Returns the power law as the thesis evaluates it, with parameters rounded as a spreadsheet prints them. It is not among [`models`], because the
+/// rounding only serves to reproduce printed digits.
 pub fn published_power_law() -> Box<dyn Model> {
     Box::new(power_law::Law { rounded: true })
 }

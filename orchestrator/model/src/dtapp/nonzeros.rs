@@ -1,4 +1,4 @@
-//! The part of its arrays that CG fills.
+//! The filled part of CG's arrays.
 
 use crate::{
     curve::{Model, ModelInfo, Setting, Tier},
@@ -9,8 +9,8 @@ use crate::{
 };
 use cvc_core::units::MIB;
 
-/// The model of a share of the filled part of the arrays. CG declares room for a·(k + 2)/cols more nonzeros than it makes, which grows from
-/// 7 to 30 % of its arrays on 1 to 16 processes; DMTCP 4 leaves these pages out.
+/// Returns the model of a stored share of the filled part of the arrays. CG declares a·(k + 2)/cols more nonzeros than it generates. This unused
+/// part grows from 7 to 30 % of its arrays on 1 to 16 processes, and DMTCP 4 omits its pages.
 pub(super) fn filled() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s", "h"],

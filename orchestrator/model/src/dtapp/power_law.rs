@@ -19,20 +19,20 @@ pub struct PowerLaw {
     pub b: f64,
 }
 
-/// A power law with the fit behind it.
+/// A fitted power law.
 #[derive(Clone, Debug)]
 pub struct PowerLawFit {
-    /// The law with all digits of its parameters.
+    /// The law with unrounded parameters.
     pub law: PowerLaw,
-    /// The straight line through (ln P, ln MiB): intercept, slope.
+    /// The straight line through the points (ln P, ln MiB): intercept, slope.
     pub line: Fit,
 }
 
 impl PowerLaw {
-    /// Fits by ordinary least squares on (ln P, ln MiB), like a spreadsheet's trend line. `points` are numbers of processes and MiB.
+    /// Fits by ordinary least squares to (ln P, ln MiB), like a spreadsheet's trend line. `points` are (processes, MiB).
     ///
     /// # Errors
-    /// Fewer than two numbers of processes, or a size that is not positive.
+    /// There are fewer than two numbers of processes, or a size is not positive.
     pub fn fit(points: &[(u32, f64)]) -> Result<PowerLawFit, FitError> {
         let mut rows = Vec::with_capacity(points.len());
         let mut values = Vec::with_capacity(points.len());
@@ -59,7 +59,7 @@ impl PowerLaw {
         })
     }
 
-    /// Rounds the parameters as a spreadsheet prints them: A to 5 significant digits, B to 3 decimals. The thesis evaluates these.
+    /// Rounds the parameters as a spreadsheet prints them: A to 5 significant digits, B to 3 decimals. The thesis uses the rounded parameters.
     pub fn rounded(self) -> Self {
         let digits = if self.a_mib > 0.0 {
             4 - self.a_mib.log10().floor() as i32
@@ -76,7 +76,7 @@ impl PowerLaw {
     /// Returns the MiB on `processes`.
     ///
     /// # Errors
-    /// Zero processes.
+    /// There are no processes.
     pub fn at(self, processes: u32) -> Result<f64, FitError> {
         finite(
             "the size",
@@ -85,11 +85,11 @@ impl PowerLaw {
     }
 }
 
-/// Returns the MiB of the data zone of BT.B: 354.54·P^−0.85. Source: thesis, equation 3.10. Through 109.94, 21.97 and 17.50 MiB on 4, 25 and
-/// 36 processes the line is 354.57·P^−0.850; the difference comes from the rounding in the table.
+/// Returns the MiB of the data zone of BT.B: 354.54·P^−0.85. Source: thesis, equation 3.10. The line through 109.94, 21.97 and 17.50 MiB on 4, 25
+/// and 36 processes is 354.57·P^−0.850; the difference comes from rounding in the table.
 ///
 /// # Errors
-/// Zero processes.
+/// There are no processes.
 pub fn eq_3_10_mib(processes: u32) -> Result<f64, FitError> {
     PowerLaw {
         a_mib: 354.54,
@@ -167,7 +167,7 @@ impl Fitted for Curve {
         let line = self
             .line
             .predict(&[1.0, f64::from(at.processes()).ln()], 1.0);
-        // the interval is multiplicative, around the rounded value too
+        // the interval is multiplicative, also around the value of the rounded law
         let estimate = match line.half_width() {
             Some(half) => Estimate::between(value, value * (-half).exp(), value * half.exp()),
             None => Estimate::bare(value),
@@ -180,7 +180,7 @@ impl Fitted for Curve {
 
     fn parameters(&self) -> Vec<Parameter> {
         let errors = self.line.standard_errors.as_ref();
-        // the error of A, from that of ln A
+        // the error of A follows from the error of ln A
         let of_a = errors.map(|e| e[0] * self.law.a_mib);
         vec![
             Parameter {

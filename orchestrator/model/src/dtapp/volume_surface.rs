@@ -1,4 +1,4 @@
-//! The data of a program about which nothing is known: the volume that the processes divide, and the surface of a part.
+//! The data of a program with unknown arrays: its part of the volume that the processes divide, and the surface of this part.
 
 use crate::{
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
@@ -9,36 +9,39 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The model; of programs whose arrays are not known.
+/// The model for programs with unknown arrays.
 #[derive(Debug)]
 pub(super) struct VolumeAndSurface;
 
-/// What every process has whole, MiB: text, static data of the C library, some heap.
+/// Identifier of the model.
+pub const VOLUME_AND_SURFACE: &str = "dtapp-volume-surface";
+
+/// Memory that every process has in full, MiB: text, static data of the C library, some heap.
 const WHOLE_MIB: f64 = 0.3;
 
-/// The largest part of the least run that is taken to be whole in every process.
+/// Maximum fraction of the smallest run's memory that is assumed to be the same in every process.
 const LARGEST_WHOLE_PART: f64 = 0.95;
 
 /// Names of the parameters.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Terms of a problem that the processes divide: volume and surface.
+/// Number of terms that divide among processes: volume and surface.
 const DIVIDED: usize = 2;
 
-/// The largest relative error at a run with which a problem is taken to be divided. Where each process has a problem of its own, whatever
-/// their number (weak scaling), the divided terms err by a third or more between one process and two.
+/// If a fit of the divided terms is within this relative error of every run, the problem is assumed to be divided. If each process has its own
+/// problem (weak scaling), the error of the divided terms between one and two processes is at least a third.
 const DIVIDED_ERROR: f64 = 0.1;
 
 #[derive(Debug)]
 struct Curve {
     whole_mib: f64,
-    /// Places of the terms that are not 0.
+    /// Indices of the terms that are not 0.
     kept: Vec<usize>,
     fit: Fit,
     scope: Scope,
 }
 
-/// The terms: a part of the volume, its surface, and what each process has whatever their number.
+/// Returns the terms: a process's part of the volume, the surface of this part, and the constant of each process.
 fn terms(at: &Setting) -> [f64; 3] {
     let p = f64::from(at.processes());
     [1.0 / p, p.powf(-2.0 / 3.0), 1.0]
@@ -47,7 +50,7 @@ fn terms(at: &Setting) -> [f64; 3] {
 impl Model for VolumeAndSurface {
     fn info(&self) -> ModelInfo {
         ModelInfo {
-            id: "dtapp-volume-surface",
+            id: VOLUME_AND_SURFACE,
             title: "volume and surface",
             formula: "MiB = 0.3 + a/P + b/P^(2/3), or, where that errs by a tenth, c + a/P + b/P^(2/3); a, b, c >= 0",
             source: "cvc: a grid in three dimensions is cut into P parts, whose surfaces have ghost layers; none can be negative; with weak scaling each process has a part of one size",
@@ -197,7 +200,7 @@ mod tests {
             .abs()
                 < 1e-9
         );
-        // falls faster than 1/P: a surface of less than nothing would explain it, and be negative on many processes
+        // the values fall faster than 1/P: only a negative surface would explain them, and it would make the prediction negative on many processes
         let fast = [sample(1, 100.0), sample(2, 48.0), sample(4, 23.0)];
         let fitted = VolumeAndSurface
             .fit(&fast.iter().collect::<Vec<_>>())

@@ -1,8 +1,8 @@
-//! The data zone under a checkpointer that leaves out empty pages: the pages of the declared arrays that a benchmark writes.
+//! The data zone under a checkpointer that omits empty pages: the pages of the declared arrays that a benchmark writes.
 //!
-//! Array bounds are rounded up and the same for all cells; a smaller cell leaves its last rows and planes untouched, and if those are longer
-//! than a page, pages stay empty. SP's message buffers are twice as large as its messages; CG's matrix has fewer elements than its arrays.
-//! The code here goes through the arrays in the order of the program, without its values.
+//! All cells have the same array bounds, which are rounded up. A smaller cell leaves its last rows and planes unwritten; if these are longer than a
+//! page, pages stay empty. SP's message buffers are twice as large as its messages, and CG's matrix has fewer elements than its arrays. The code
+//! traverses the arrays in the order in which the program does, without computing values.
 
 use crate::{
     curve::{Model, ModelInfo, Sample, Setting, Tier},
@@ -17,16 +17,16 @@ use cvc_core::units::MIB;
 /// Bytes per page.
 const PAGE: u64 = 4096;
 
-/// Text, heap and work arrays besides the written pages, MiB: the mean of NPB 3.3 under DMTCP 4.2.
+/// Text, heap and work arrays in addition to the written pages, MiB: the mean over NPB 3.3 under DMTCP 4.2.
 const REST_MIB: f64 = 0.3;
 
-/// Half the width of the interval, MiB: all runs of BT, SP, LU and CG, classes A and B, lie within it.
+/// Half-width of the interval, MiB. It covers all runs of BT, SP, LU and CG, classes A and B.
 const BAND_MIB: f64 = 0.45;
 
-/// The same if the rest is fitted.
+/// Half-width of the interval, MiB, if the constant is fitted.
 const FITTED_BAND_MIB: f64 = 0.3;
 
-/// The model of the written pages of the arrays and a constant.
+/// Returns the model with the written pages and the constant `REST_MIB`.
 pub(super) fn written() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
@@ -42,7 +42,7 @@ pub(super) fn written() -> Box<dyn Model> {
     })
 }
 
-/// The same with a fitted constant.
+/// Returns the model with the written pages and a fitted constant.
 pub(super) fn with_rest() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["h"],
@@ -85,23 +85,24 @@ fn empty_pages_are_left_out(samples: &[&Sample]) -> Result<(), FitError> {
     Ok(())
 }
 
-/// Returns the MiB of array pages that a process writes, as the mean over the first, a middle and the last process.
+/// Returns the MiB of array pages that a process writes: the mean over the first, a middle and the last process.
 ///
 /// # Errors
-/// A number of processes on which the benchmark does not run.
+/// The benchmark does not run on this number of processes.
 pub fn written_mib(problem: Problem, processes: u32) -> Result<f64, FitError> {
     Ok(traced(problem, processes)?.0 * PAGE as f64 / MIB)
 }
 
-/// Returns the number of runs of consecutive written pages, as the same mean: between two runs pages stay empty.
+/// Returns the number of sequences of consecutive written pages, which empty pages separate: the mean over the first, a middle and the last
+/// process.
 ///
 /// # Errors
-/// As [`written_mib`].
+/// See [`written_mib`].
 pub fn written_runs(problem: Problem, processes: u32) -> Result<f64, FitError> {
     Ok(traced(problem, processes)?.1)
 }
 
-/// Returns the mean numbers of written pages and of runs of pages.
+/// Returns the mean number of written pages, and of sequences of consecutive written pages.
 fn traced(problem: Problem, processes: u32) -> Result<(f64, f64), FitError> {
     if problem.benchmark == Benchmark::Cg {
         // each of the matrix's five arrays has an empty end
@@ -129,7 +130,7 @@ fn traced(problem: Problem, processes: u32) -> Result<(f64, f64), FitError> {
     Ok((mean(pages), mean(runs)))
 }
 
-/// Returns the points along the edges of each cell of a process: the cells lie on a diagonal of the cube.
+/// Returns the number of points along each edge of a process's cells, which lie on a diagonal of the cube.
 fn cells(points: u64, q: u64, rank: u64) -> Vec<[u64; 3]> {
     let size = |at: u64| points / q + u64::from(at < points % q);
     (0..q)
@@ -143,18 +144,18 @@ fn cells(points: u64, q: u64, rank: u64) -> Vec<[u64; 3]> {
         .collect()
 }
 
-/// Counts written pages while arrays follow each other in memory.
+/// Counts written pages of arrays that follow each other in memory.
 #[derive(Default)]
 struct Pages {
     /// Bytes before the current array.
     base: u64,
-    /// The first page after those counted so far.
+    /// The first page after the pages counted so far.
     next: u64,
     count: u64,
     runs: u64,
 }
 
-/// An array of which each process has `parts` for each cell.
+/// An array that stores `parts` sub-arrays for each cell of a process.
 struct Array {
     /// Bytes of an element.
     bytes: u64,
@@ -163,11 +164,11 @@ struct Array {
     parts: u64,
 }
 
-/// Written points along each dimension, from the first to just before the last, counted from the first declared point.
+/// Written points along each dimension as (first, end), where the end is excluded; 0 is the first declared point.
 type Span = [(u64, u64); 3];
 
 impl Pages {
-    /// Counts the bytes of the current array from `start` to just before `end`; starts never go back.
+    /// Counts the bytes of the current array from `start` to just before `end`. Calls must be in the order of `start`.
     fn write(&mut self, start: u64, end: u64) {
         if end > start {
             let (first, after) = ((self.base + start) / PAGE, (self.base + end).div_ceil(PAGE));
@@ -177,13 +178,13 @@ impl Pages {
         }
     }
 
-    /// Counts a whole array of which the first `used` bytes are written.
+    /// Counts a whole array whose first `used` bytes are written.
     fn front(&mut self, bytes: u64, used: u64) {
         self.write(0, used.min(bytes));
         self.base += bytes;
     }
 
-    /// Counts the planes of an array of cells. Gaps between the rows of a plane are shorter than a page and count as written.
+    /// Counts the written planes of an array for all cells. Gaps between the rows of a plane are shorter than a page and count as written.
     fn planes(&mut self, array: &Array, spans: &[Span]) {
         let [ei, ej, ek] = array.edges;
         let plane = ei * ej * array.bytes;
@@ -202,7 +203,7 @@ impl Pages {
     }
 }
 
-/// Returns the spans from `below` points under each cell to `above` points over it, in an array that begins `first` points under the cell.
+/// Returns the written points of each cell, extended by `below` and `above` points. `first` is the position of the cell's first point in its array.
 fn around(cells: &[[u64; 3]], first: u64, below: u64, above: u64) -> Vec<Span> {
     cells
         .iter()
@@ -210,7 +211,7 @@ fn around(cells: &[[u64; 3]], first: u64, below: u64, above: u64) -> Vec<Span> {
         .collect()
 }
 
-/// Returns the bytes of a message buffer that are used: the faces exchanged at a time, with two layers of five values in each direction.
+/// Returns the used bytes of a message buffer: the faces exchanged at one time, with two layers of five values in each direction.
 fn sent(cells: &[[u64; 3]]) -> u64 {
     let faces = |[x, y, z]: &[u64; 3]| x * y + y * z + x * z;
     cells
@@ -223,7 +224,7 @@ fn sent(cells: &[[u64; 3]]) -> u64 {
 fn bt(q: u64, m: u64, cells: &[[u64; 3]]) -> Pages {
     let mut pages = Pages::default();
     let whole = vec![[(1, m + 3); 3]; cells.len()];
-    // the solver keeps data received from the preceding cell under the first row and plane
+    // the solver stores data received from the preceding cell in the first row and plane
     let received = u64::from(q > 1);
     pages.planes(
         &Array {
@@ -319,7 +320,7 @@ fn lu(i: u64, j: u64, n: u64, rank: u64) -> Pages {
     let size = |at: u64, of: u64| n / of + u64::from(at < n % of);
     let (at_x, at_y) = (rank % x, (rank / x).min(y - 1));
     let (nx, ny) = (size(at_x, x), size(at_y, y));
-    // ghost layers only towards neighbours
+    // ghost layers exist only towards neighbours
     let span = |at: u64, of: u64, points: u64, layers: u64| {
         (
             if at == 0 { layers } else { 0 },
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!((pages.count, pages.runs), (4, 2));
         pages.front(10 * PAGE, 6 * PAGE);
         pages.front(PAGE, PAGE);
-        // pages up to the sixth were counted before; the next array begins after four empty pages
+        // pages up to the sixth are already counted; the next array begins after four empty pages
         assert_eq!((pages.count, pages.runs, pages.base), (5, 3, 11 * PAGE));
     }
 

@@ -18,7 +18,7 @@ pub struct Algorithm2 {
 }
 
 impl Default for Algorithm2 {
-    /// The thesis prints neither c1 nor c2; its estimates fix their sum at 93.
+    /// The thesis prints neither c1 nor c2; its estimates imply that their sum is 93.
     fn default() -> Self {
         Self {
             c1: 31.0,
@@ -31,8 +31,8 @@ impl Default for Algorithm2 {
 /// Largest number of processes of the last branch.
 const LAST: u32 = 63;
 
-/// Returns the MiB with `p` processes on the node. Source: thesis, Algorithm 2, with `and` for the printed `or` in the conditions, E as the
-/// floor, and the sum over i = 1 … a − 2:
+/// Returns the MiB with `p` processes on the node. Source: thesis, Algorithm 2. The printed `or` in the conditions is read as `and`, E as the
+/// floor, and the sum runs over i = 1 … a − 2:
 ///
 /// ```text
 /// a = ⌊(p − 1)/7⌋
@@ -43,7 +43,7 @@ const LAST: u32 = 63;
 /// ```
 ///
 /// # Errors
-/// Zero processes; more than 63, for which the algorithm has no branch; negative parameters.
+/// There are no processes, or more than 63, for which the algorithm has no branch; or a parameter is negative.
 pub fn algorithm2_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitError> {
     if per_node > LAST {
         return Err(FitError::OutOfDomain(format!(
@@ -53,18 +53,18 @@ pub fn algorithm2_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitE
     algorithm2_extended_mib(per_node, parameters)
 }
 
-/// Returns the same, with the value at 63 for more than 63 processes: the thesis prints it for 64.
+/// Returns the MiB of [`algorithm2_mib`], with the value at 63 for more than 63 processes: the thesis prints this value for 64.
 ///
 /// # Errors
-/// Zero processes, or negative parameters.
+/// There are no processes, or a parameter is negative.
 pub fn algorithm2_clamped_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitError> {
     algorithm2_extended_mib(per_node.min(LAST), parameters)
 }
 
-/// Returns the same, with the last branch extended beyond 63 processes.
+/// Returns the MiB of [`algorithm2_mib`], with the last branch extended beyond 63 processes.
 ///
 /// # Errors
-/// Zero processes, or negative parameters.
+/// There are no processes, or a parameter is negative.
 pub fn algorithm2_extended_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", per_node)?;
     let c1 = not_negative("c1", parameters.c1)?;

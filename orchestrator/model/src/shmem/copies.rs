@@ -9,15 +9,15 @@ use crate::{
 /// MiB of the buffer between a process and one partner: 8 parts of 32 KiB.
 pub(super) const COPY_MIB: f64 = 0.25;
 
-/// Bytes from which a message goes through such a buffer, because it does not fit into a cell.
+/// Minimum size of a message, bytes, that uses such a buffer because it does not fit into a cell.
 const LARGE: u64 = 65_536;
 
-/// Returns the number of partners on the node with which a process exchanges large messages, as a mean over the processes.
+/// Returns the number of partners on its own node with which a process exchanges large messages: the mean over the processes.
 ///
-/// With several nodes, the fraction (p − 1)/(P − 1) of all partners is on the node.
+/// With P processes, p of them on each node, the fraction (p − 1)/(P − 1) of a process's partners is taken to be on its node.
 ///
 /// # Errors
-/// A program whose decomposition is not known.
+/// The program's decomposition is unknown.
 pub(super) fn partners_on_node(at: &Setting) -> Result<f64, FitError> {
     let unknown = || {
         FitError::OutOfDomain(format!(
@@ -34,11 +34,11 @@ pub(super) fn partners_on_node(at: &Setting) -> Result<f64, FitError> {
     Ok(partners(problem, processes)? * here.min(1.0))
 }
 
-/// Returns the number of partners with large messages.
+/// Returns the number of partners with which a process exchanges large messages.
 ///
-/// BT and SP divide the cube into diagonals: six neighbours (three on 2·2 processes), with faces of two layers of five values in all cells
-/// but one, and in BT the blocks of a line solver. LU has a grid of columns and sends two layers of five values to up to four neighbours. CG
-/// sums in log₂(cols) steps along a row and exchanges with its transposed process.
+/// BT and SP divide the cube into diagonals. They have six neighbours (three on 2·2 processes), with faces of two layers of five values in all
+/// cells but one; BT also sends the blocks of a line solver. LU has a grid of columns and sends two layers of five values to up to four neighbours.
+/// CG sums in log₂(cols) steps along a row, and exchanges data with its transposed process.
 fn partners(problem: Problem, processes: u32) -> Result<f64, FitError> {
     let grid = |n: Option<u32>| u64::from(n.unwrap_or(0));
     if problem.benchmark == Benchmark::Cg {
@@ -89,7 +89,7 @@ mod tests {
     use super::partners;
     use crate::nas::Problem;
 
-    /// Sizes of the segments of real runs (DMTCP 4.2, MPICH 4.0.2 ch3:nemesis) in excess of 4·p + p·(p − 1)/16 MiB, in quarters of a MiB.
+    /// Segment sizes of real runs (DMTCP 4.2, MPICH 4.0.2 ch3:nemesis) minus 4·p + p·(p − 1)/16 MiB, in units of 0.25 MiB.
     #[test]
     fn partners_as_the_segments_of_real_runs_show_them() {
         let seen = [

@@ -18,24 +18,24 @@ use crate::{
     scope::{Along, Common},
 };
 
-/// Half-width of the interval of the published models, and the least one of a fit, MiB: covers all cells of BT and SP.
+/// Half-width of the interval of the published models, and minimum half-width for fitted models, MiB. It covers all measured cells of BT and SP.
 const BAND_MIB: f64 = 0.7;
 
-/// The same for models with a known number of partners of a process.
+/// Minimum half-width, MiB, for models in which each process has a known number of partners.
 const COPIES_BAND_MIB: f64 = 0.35;
 
-/// The same for memory that depends on nothing: heaps of the library grow in steps of 128 KiB.
+/// Minimum half-width, MiB, for runs with one process on the node. The library's heap grows in steps of 128 KiB.
 const ALONE_BAND_MIB: f64 = 0.125;
 
-/// The same for memory that grows by some KiB for each peer.
+/// Minimum half-width, MiB, for models in which memory grows by some KiB for each peer.
 const CONSTANT_BAND_MIB: f64 = 0.25;
 
 /// Largest number of processes on a node for which the published curves were measured.
 const MEASURED: u32 = 64;
 
-/// Returns the models of shared memory, fitted ones first, because the published ones hold only for the thesis's versions.
+/// Returns the models of shared memory. Fitted models come first, because the published ones are valid only for the versions used in the thesis.
 ///
-/// With one process on the node MPICH 4 has no segment, and Open MPI has less memory of every kind, so such runs have a model of their own.
+/// With one process on the node, MPICH 4 has no segment and Open MPI has less memory of every kind, so these runs have a separate model.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![
         alone(),
@@ -62,7 +62,7 @@ fn p_of(at: &Setting) -> Result<f64, FitError> {
     at_least_one("the number of processes on the node", at.per_node)
 }
 
-/// The model for settings with one process on the node.
+/// Returns the model for settings with one process on the node.
 fn alone() -> Box<dyn Model> {
     Box::new(Linear {
         least_band: ALONE_BAND_MIB,
@@ -85,7 +85,7 @@ fn alone() -> Box<dyn Model> {
     })
 }
 
-/// Accepts settings that share memory through ch3:nemesis.
+/// Returns an error for settings that do not share memory through ch3:nemesis.
 fn of_nemesis(at: &Setting) -> Result<(), FitError> {
     if at.mpi != MpiKind::Nemesis {
         return Err(FitError::OutOfDomain(
@@ -95,8 +95,8 @@ fn of_nemesis(at: &Setting) -> Result<(), FitError> {
     several(at)
 }
 
-/// Accepts settings that share memory outside the images.
-fn beside_the_images(at: &Setting) -> Result<(), FitError> {
+/// Returns an error for settings whose shared memory is part of the images.
+fn outside_images(at: &Setting) -> Result<(), FitError> {
     if at.mpi == MpiKind::Nemesis {
         return Err(FitError::OutOfDomain(
             "the images of ch3:nemesis hold the segment, which grows with the processes".into(),
@@ -108,7 +108,7 @@ fn beside_the_images(at: &Setting) -> Result<(), FitError> {
 fn several(at: &Setting) -> Result<(), FitError> {
     if at.per_node < 2 {
         return Err(FitError::OutOfDomain(
-            "one process alone shares no memory: runs with several processes say nothing about it"
+            "one process alone shares no memory: runs with several processes do not show its size"
                 .into(),
         ));
     }
@@ -151,13 +151,14 @@ fn buffer() -> Box<dyn Model> {
     })
 }
 
-/// What Open MPI's images have for each process on the node, MiB: runs of seven programs on 2 to 25 processes have 0.008 to 0.024.
+/// Memory in Open MPI's images for each process on the node, MiB. Runs of seven programs on 2 to 25 processes have 0.008 to 0.024 MiB.
 const OPEN_MPI_PEER_MIB: f64 = 10.5 / 1024.0;
 
-/// Zones below this do not hold what grows with the processes: by owner it counts with the libraries, and 0.2 MiB are shared, MiB.
-const LEAST_WITH_PEERS_MIB: f64 = 3.0;
+/// Minimum size of a zone of shared memory, MiB, for which the zone is assumed to include the part that grows with the number of processes. If zones
+/// are assigned by owner, that part belongs to the zone of libraries, and the zone of shared memory has only 0.2 MiB.
+const MIN_WITH_PEERS_MIB: f64 = 3.0;
 
-/// A constant, and with Open MPI what grows with the processes, if the zone holds it.
+/// A constant and, with Open MPI, a part that grows with the number of processes if the zone includes it.
 #[derive(Debug)]
 struct Constant;
 
@@ -168,12 +169,12 @@ impl Constant {
             least_band: CONSTANT_BAND_MIB,
             common: &[Common::Mpi],
             along: Along::PerNode,
-            admits: beside_the_images,
+            admits: outside_images,
             ..Linear::of(ModelInfo {
                 id: "shmem-constant",
                 title: "constant",
                 formula: "MiB = c; with Open MPI and c of 3 MiB or more, c + 0.01025·p",
-                source: "Open MPI 4 and MPICH ch4 keep the segment beside the images; Open MPI keeps 10.5 KiB for each process",
+                source: "Open MPI 4 and MPICH ch4 keep the segment next to the images; Open MPI keeps 10.5 KiB for each process",
                 tier: Tier::SmallRuns,
                 parameters: 1,
             })
@@ -194,7 +195,7 @@ impl Model for Constant {
         let of = samples
             .iter()
             .filter(|s| s.at.mpi == MpiKind::OpenMpi && s.at.per_node > 1);
-        if of.clone().count() > 0 && of.clone().all(|s| s.value >= LEAST_WITH_PEERS_MIB) {
+        if of.clone().count() > 0 && of.clone().all(|s| s.value >= MIN_WITH_PEERS_MIB) {
             return Self::linear(|at| Ok(OPEN_MPI_PEER_MIB * p_of(at)?)).fit(samples);
         }
         Self::linear(|_| Ok(0.0)).fit(samples)
@@ -213,7 +214,7 @@ fn straight() -> Box<dyn Model> {
             id: "shmem-line",
             title: "constant and growth for each process",
             formula: "MiB = c + s·p",
-            source: "Open MPI 4 and MPICH ch4 keep the segment beside the images; a few KiB for each peer stay",
+            source: "Open MPI 4 and MPICH ch4 keep the segment next to the images; a few KiB for each peer stay",
             tier: Tier::SmallRuns,
             parameters: 2,
         })
@@ -261,7 +262,8 @@ fn published(
     }
 }
 
-/// Returns the answer of a published formula for ch3:nemesis: `value` with the band of the measured cells, or with a warning beyond them.
+/// Returns the result `value` of a published formula for ch3:nemesis. The interval covers the measured cells; settings beyond these cells get a
+/// warning instead.
 fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError> {
     if at.mpi != MpiKind::Nemesis {
         return Err(FitError::OutOfDomain(
@@ -275,7 +277,7 @@ fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError
     Ok(answer)
 }
 
-/// Removes the interval and adds a warning: the band of the measured cells says nothing beyond them.
+/// Replaces the interval by a warning if the setting is beyond the measured cells, for which the interval is not valid.
 fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
     answer.estimate.interval = None;
     answer.warnings.push(format!(
@@ -285,7 +287,8 @@ fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
     answer
 }
 
-/// Refuses a published formula that the runs contradict: images of other versions of DMTCP and MPI hold other areas.
+/// Returns an error if the intervals of a published formula miss more than half of the runs. Images of other versions of DMTCP and MPI contain
+/// other memory areas, for which the formula is not valid.
 fn agrees(
     samples: &[&Sample],
     of: fn(&Setting) -> Result<Answer, FitError>,
@@ -316,7 +319,7 @@ fn algorithm2_answer(at: &Setting) -> Result<Answer, FitError> {
         at,
         algorithm2_clamped_mib(at.per_node, Algorithm2::default()),
     )?;
-    // its excess over the measurements grows with p, to 2.3 %
+    // the formula exceeds the measurements by up to 2.3 %, growing with p
     if at.per_node <= MEASURED {
         answer.estimate = Estimate::between(
             answer.estimate.value,
@@ -326,7 +329,7 @@ fn algorithm2_answer(at: &Setting) -> Result<Answer, FitError> {
     }
     if at.per_node > 63 {
         answer.warnings.push(format!(
-            "Algorithm 2 ends at 63 processes on a node; its value there stands for {}",
+            "Algorithm 2 ends at 63 processes on a node; its value there is used for {}",
             at.per_node
         ));
     }
@@ -411,13 +414,14 @@ mod tests {
     use crate::{Model, MpiKind, Sample, Setting, Tier};
     use cvc_core::mapping::Mapping;
 
-    /// FT with Open MPI 4.1.4 on 2 and 8 processes: zones by owner, and by the structural rule.
+    /// FT with Open MPI 4.1.4 on 2 and 8 processes, with zones assigned by owner and by the structural rule.
     #[test]
-    fn what_open_mpi_keeps_for_each_process_is_told_where_the_zone_holds_it() {
+    fn memory_that_open_mpi_keeps_for_each_process_is_reported_where_the_zone_holds_it() {
         let at = |p: u32| Setting {
             app: "ft".into(),
             class: "A".into(),
             nas: None,
+            size: None,
             mapping: Mapping::one_node(p),
             per_node: p,
             mpi: MpiKind::OpenMpi,
@@ -447,6 +451,7 @@ mod tests {
                     app: "npb-bt".into(),
                     class: "D".into(),
                     nas: None,
+                    size: None,
                     mapping: Mapping::one_node(p),
                     per_node: p,
                     mpi,

@@ -1,4 +1,4 @@
-//! The segment of ch3:nemesis under a program of which nothing is known: its runs tell how many partners have a copy buffer.
+//! The shared segment of ch3:nemesis for an unknown program. Its runs show with how many partners each process has a copy buffer.
 
 use super::{copies::COPY_MIB, growth_mib};
 use crate::{
@@ -9,27 +9,28 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The model.
+/// Model of the segment by the number of partners.
 #[derive(Debug)]
 pub(super) struct Partners;
 
-/// What an image holds beside the segment, MiB: stack and small areas of BT, SP, LU, CG, IS and MiniGhost, with DMTCP 4.2 and MPICH 4.0.2. Where
-/// it is another number, the largest run shows by how much.
+/// Size of an image without the segment, MiB: stack and small areas of BT, SP, LU, CG, IS and MiniGhost, with DMTCP 4.2 and MPICH 4.0.2. For another
+/// program, the run on the most processes shows the difference from this size.
 const REST_MIB: f64 = 9.69;
 
-/// The same for each process on the node, MiB.
+/// Additional size for each process on the node, MiB.
 const PROCESS_MIB: f64 = 0.01;
 
-/// The part of all processes from which on all are taken to be partners.
+/// Minimum fraction of the processes that must be partners to assume that all are.
 const ALL: f64 = 0.85;
 
-/// Fewest processes on a node that tell whether all are partners or only neighbours: in a grid of three dimensions a process has up to six.
+/// Minimum number of processes on a node with which a run shows whether all processes are partners or only neighbours. In a three-dimensional grid, a
+/// process has up to six neighbours.
 const TELLING: u32 = 8;
 
 /// Half-width of the interval, MiB.
 const BAND_MIB: f64 = 0.35;
 
-/// What a run has beyond the segment without copy buffers.
+/// Excess of a run's memory over the segment without copy buffers.
 #[derive(Clone, Debug)]
 struct Excess {
     class: String,
@@ -43,7 +44,7 @@ struct Curve {
     runs: Vec<Excess>,
 }
 
-/// The segment without copy buffers, and what an image has beside it, MiB.
+/// Returns the MiB of the segment without copy buffers and of the rest of an image.
 fn without_copies_mib(per_node: u32) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", per_node)?;
     Ok(growth_mib(p) + REST_MIB + PROCESS_MIB * p)
@@ -70,7 +71,7 @@ impl Model for Partners {
             id: "shmem-buffers-partners",
             title: "buffers of the processes and of as many partners as runs show",
             formula: "MiB = 4·p + p·(p − 1)/16 + n/4 + 0.01·p + c, n = partners with copy buffers in the largest run; p − 1 if all were",
-            source: "layout of ch3:nemesis; c = 9.69 MiB, and what the largest run has that its partners do not explain",
+            source: "layout of ch3:nemesis; c = 9.69 MiB, and the memory of the largest run that its partners do not explain",
             tier: Tier::SmallRuns,
             parameters: 1,
         }
@@ -110,21 +111,21 @@ impl Model for Partners {
     }
 }
 
-/// What the largest runs of a class tell.
+/// Results from the runs of one class on the largest number of processes.
 #[derive(Clone, Copy, Debug)]
 struct Largest {
     per_node: u32,
-    /// Partners of a process.
+    /// Number of partners of a process.
     partners: f64,
-    /// What these runs have beyond the partners' buffers, MiB.
+    /// Memory of these runs in addition to the partners' buffers, MiB.
     rest_mib: f64,
-    /// Whether all processes seem to be partners, and whether that is certain.
+    /// Whether all processes seem to be partners.
     all: bool,
     is_certain: bool,
 }
 
 impl Curve {
-    /// The largest runs of a class, or of all classes if there is none of it.
+    /// Returns the results from the runs of a class on the largest number of processes. If the class has no runs, the runs of all classes are used.
     fn largest(&self, class: &str) -> Largest {
         let has_class = self.runs.iter().any(|r| r.class == class);
         let mut excess: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -143,9 +144,9 @@ impl Curve {
         let others = f64::from(per_node - 1);
         let partners = buffers.clamp(0.0, others);
         let (all, is_certain) = match from_the_largest.next() {
-            // with each further process comes a partner
+            // each additional process is an additional partner
             Some((fewer, before)) => (buffers - before >= ALL * f64::from(per_node - fewer), true),
-            // more buffers than there can be: the rest is not as assumed, and tells nothing
+            // if there are more buffers than possible, the assumed rest is wrong, and the result is uncertain
             None => (partners >= ALL * others, buffers <= others + 1.0),
         };
         let is_certain = is_certain && per_node >= TELLING;
@@ -164,7 +165,7 @@ impl Fitted for Curve {
         admits(at)?;
         if at.app != self.app {
             return Err(FitError::OutOfDomain(format!(
-                "fitted on {}, it knows nothing about {}",
+                "fitted on {}, not applicable to {}",
                 self.app, at.app
             )));
         }
@@ -190,8 +191,8 @@ impl Fitted for Curve {
         );
         let unclear = || {
             format!(
-                "{most} processes do not tell whether a process of {} exchanges large messages with all others or with neighbours: half way; a run \
-                 with {TELLING} or more on a node tells",
+                "{most} processes do not show whether a process of {} exchanges large messages with all others or with neighbours: the middle is \
+                 used; a run with {TELLING} or more on a node decides",
                 self.app
             )
         };
@@ -223,7 +224,7 @@ mod tests {
 
     /// Measured with DMTCP 4.2.0 and MPICH 4.0.2 (ch3:nemesis), MiB.
     #[test]
-    fn programs_whose_processes_all_exchange_are_told_from_those_with_neighbours() {
+    fn all_to_all_programs_are_distinguished_from_those_with_neighbours() {
         let is =
             [(2, 18.039), (4, 27.189), (8, 47.999), (16, 93.583)].map(|(p, mib)| sample(p, mib));
         let bt = [(4, 28.431), (9, 52.859), (16, 91.342)].map(|(p, mib)| sample(p, mib));
@@ -233,28 +234,28 @@ mod tests {
                 .expect("a fit");
             curve.predict(&sample(p, 0.0).at).expect("an answer")
         };
-        // all partners on 8 processes: so on 16
-        let told = predict(&is[..3], 16);
+        // all are partners on 8 processes, so on 16 as well
+        let predicted = predict(&is[..3], 16);
         assert!(
-            (told.estimate.value - 93.583).abs() < 0.5 && told.warnings.is_empty(),
-            "{told:?}"
+            (predicted.estimate.value - 93.583).abs() < 0.5 && predicted.warnings.is_empty(),
+            "{predicted:?}"
         );
-        // six neighbours on 9: so on 16
-        let told = predict(&bt[..2], 16);
+        // six neighbours on 9 processes, so on 16 as well
+        let predicted = predict(&bt[..2], 16);
         assert!(
-            (told.estimate.value - 91.342).abs() < 0.2 && told.warnings.is_empty(),
-            "{told:?}"
+            (predicted.estimate.value - 91.342).abs() < 0.2 && predicted.warnings.is_empty(),
+            "{predicted:?}"
         );
-        // up to 4 nothing tells: half way, and both within
-        let told = predict(&bt[..1], 16);
+        // up to 4 processes, both cases are possible: the value is in the middle, and the interval covers both
+        let predicted = predict(&bt[..1], 16);
         assert_eq!(
-            (told.estimate.covers(91.342), told.warnings.len()),
+            (predicted.estimate.covers(91.342), predicted.warnings.len()),
             (Some(true), 1),
-            "{told:?}"
+            "{predicted:?}"
         );
-        // more buffers than partners: what else there is, is not known
+        // more buffers than partners: the rest is unknown
         assert_eq!(predict(&bt[1..2], 16).warnings.len(), 1);
-        // one run is hit
+        // the prediction for a measured run is exact
         assert!((predict(&bt[..2], 9).estimate.value - 52.859).abs() < 1e-9);
         let other = Sample {
             at: Setting {

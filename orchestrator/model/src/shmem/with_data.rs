@@ -1,4 +1,4 @@
-//! Shared memory with data of the program in the same zone: what a program allocates in large pieces lies between the same mappings.
+//! Zones that contain both shared memory and data of the program: large allocations of a program are between the mappings of shared memory.
 
 use super::growth_mib;
 use crate::{
@@ -9,11 +9,10 @@ use crate::{
     scope::{Along, Common},
 };
 
-/// Least half-width of an interval, MiB, as of shared memory alone.
+/// Minimum half-width of an interval, MiB, as for shared memory alone.
 const BAND_MIB: f64 = 0.25;
 
-/// Returns the models of a zone that also holds the program's own data: memory that it allocates in large pieces lies between the same
-/// mappings as shared memory.
+/// Returns the models of a zone that also contains the program's own data.
 pub fn models_with_data() -> Vec<Box<dyn Model>> {
     vec![
         Box::new(Linear {
@@ -40,11 +39,12 @@ pub fn models_with_data() -> Vec<Box<dyn Model>> {
     ]
 }
 
-/// What the libraries here have beside the segment, MiB: 6 to 10 with Open MPI 4.1 and MPICH 4.0.
+/// Memory of libraries in this zone outside the segment, MiB: 6 to 10 with Open MPI 4.1 and MPICH 4.0.
 const LIBRARY_C_MIB: f64 = 8.0;
 
-/// What the segment of ch3:nemesis takes in the image of a rank, MiB; other libraries store theirs beside the images.
-pub(super) fn library_mib(at: &Setting) -> Result<f64, FitError> {
+/// Returns the size of the segment of ch3:nemesis in the image of a rank, MiB; 0 for other libraries, which store their segments next to the
+/// images.
+pub(crate) fn library_mib(at: &Setting) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", at.per_node)?;
     Ok(if at.mpi == MpiKind::Nemesis && at.per_node > 1 {
         growth_mib(p)
@@ -53,7 +53,7 @@ pub(super) fn library_mib(at: &Setting) -> Result<f64, FitError> {
     })
 }
 
-/// Returns the MiB of shared memory that are taken to be the program's data: what lies beyond the segment and what libraries have beside it.
+/// Returns the MiB in the zone that are assumed to be the program's data: all except the segment and the other memory of libraries.
 pub fn data_mib(at: &Setting, mib: f64) -> f64 {
     library_mib(at).map_or(0.0, |library| (mib - library - LIBRARY_C_MIB).max(0.0))
 }
@@ -81,8 +81,8 @@ fn with_data(
     }
 }
 
-/// Returns whether images hold data of the program beside shared memory: what is not the library's falls from fewer to more processes, which
-/// no library's does, or is far more than any library has. The samples are of one program and class.
+/// Returns whether the zone contains data of the program. It does if the memory in addition to the library's falls with the number of processes,
+/// which no library's memory does, or if it is far larger than any library's. The samples are of one program and class.
 pub fn holds_data(samples: &[(Setting, f64)]) -> bool {
     let own = |(at, mib): &(Setting, f64)| library_mib(at).map_or(0.0, |library| mib - library);
     let falls = |a: &(Setting, f64), b: &(Setting, f64)| {
@@ -91,18 +91,18 @@ pub fn holds_data(samples: &[(Setting, f64)]) -> bool {
     let pairs = |holds: &dyn Fn(&(Setting, f64), &(Setting, f64)) -> bool| {
         samples.iter().any(|a| samples.iter().any(|b| holds(a, b)))
     };
-    // what grows is memory that the processes share
+    // memory that grows with the number of processes is shared memory
     let grows = |a: &(Setting, f64), b: &(Setting, f64)| {
         a.0.processes() < b.0.processes() && own(b) > own(a) + FALL_MIB
     };
-    pairs(&falls) || !pairs(&grows) && samples.iter().any(|a| own(a) > MOST_OF_A_LIBRARY_MIB)
+    pairs(&falls) || !pairs(&grows) && samples.iter().any(|a| own(a) > MAX_OF_A_LIBRARY_MIB)
 }
 
-/// A fall that no library has, MiB: with ch3:nemesis and BT or SP it is up to 1.6, because fewer partners of large messages are left.
+/// Decrease that no library causes, MiB. With ch3:nemesis, BT and SP decrease by up to 1.6 MiB, because fewer partners exchange large messages.
 const FALL_MIB: f64 = 2.0;
 
-/// More than any library here has beside its segment, MiB.
-const MOST_OF_A_LIBRARY_MIB: f64 = 40.0;
+/// Upper bound of any library's memory in this zone outside its segment, MiB.
+const MAX_OF_A_LIBRARY_MIB: f64 = 40.0;
 
 #[cfg(test)]
 mod tests {
@@ -116,6 +116,7 @@ mod tests {
             app,
             class,
             nas: None,
+            size: None,
             mapping,
             per_node: p,
             mpi,
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Measured with DMTCP 4.2.0, MPICH 4.0.2 and Open MPI 4.1.4, MiB: on 1, 2, 4, and on 8 and 16 processes.
+    /// Measured with DMTCP 4.2.0, MPICH 4.0.2 and Open MPI 4.1.4, MiB: on 1, 2, 4, 8 and 16 processes.
     const MINIGHOST_CH3: [f64; 5] = [1339.4, 707.1, 395.6, 254.2, 217.7];
     const MINIGHOST_OPEN_MPI: [f64; 5] = [1335.9, 695.4, 375.2, 215.1, 135.1];
     const LAMMPS: [f64; 5] = [18.5, 13.3, 10.9, 9.0, 8.4];
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn data_beside_shared_memory_are_seen_by_their_fall() {
+    fn data_next_to_shared_memory_are_detected_by_their_fall() {
         for (mib, mpi, holds) in [
             (MINIGHOST_CH3, MpiKind::Nemesis, true),
             (MINIGHOST_OPEN_MPI, MpiKind::OpenMpi, true),
@@ -149,16 +150,16 @@ mod tests {
         ] {
             assert_eq!(holds_data(&samples(mib, mpi)), holds, "{mib:?}");
         }
-        // memory that the program shares grows, however large it is
+        // memory that the program shares grows, even if it is large
         let shared = samples([10.0, 14.2, 70.2, 262.2, 1030.2], MpiKind::OpenMpi);
         assert!(!holds_data(&shared[1..3]));
-        // one count tells only if it is more than any library's
+        // runs on one number of processes decide only if the memory is larger than any library's
         assert!(holds_data(&samples(MINIGHOST_CH3, MpiKind::Nemesis)[2..3]));
         assert!(!holds_data(&samples(LAMMPS, MpiKind::OpenMpi)[2..3]));
     }
 
     #[test]
-    fn three_small_runs_tell_of_larger_ones() {
+    fn three_small_runs_predict_larger_ones() {
         let model = &models_with_data()[0];
         for (mib, mpi, within) in [
             (MINIGHOST_CH3, MpiKind::Nemesis, 0.001),

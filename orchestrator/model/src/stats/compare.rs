@@ -1,4 +1,4 @@
-//! Comparison of two samples: the ratio of their means, how sure it is, and how large the difference is beside the scatter.
+//! Comparison of two samples: the ratio of their means with its interval, and the size of the difference relative to the scatter.
 
 use super::{
     false_discovery,
@@ -8,53 +8,53 @@ use super::{
 };
 use serde::Serialize;
 
-/// The probability up to which sides are called different, unless their repeats were stopped.
+/// The significance level for samples whose repeats were not stopped early.
 const USUAL: f64 = 1.0 - LEVEL;
 
 fn is_usual(level: &f64) -> bool {
     *level == USUAL
 }
 
-/// The ratio of `a` to `b`.
+/// The comparison of samples `a` and `b` by the ratio of their means.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Number of values in the first and in the second sample.
     pub n: (usize, usize),
-    /// Whether the values are pairs that ran close together.
+    /// Whether the values are pairs of runs that ran close together.
     pub paired: bool,
-    /// Probability up to which the sides are called different, and 1 less the level of the interval: 5 %, or less of repeats that ended when
-    /// their interval was narrow, and of comparisons that are adjusted for their number.
+    /// Significance level; the interval covers 1 − this level. It is 5 %, or less if repeats ended as soon as their interval was narrow, or if the
+    /// comparison was adjusted for the number of comparisons.
     #[serde(skip_serializing_if = "is_usual")]
     pub level: f64,
-    /// Mean of the first over mean of the second.
+    /// Mean of the first sample divided by the mean of the second.
     pub ratio: f64,
-    /// Fieller's interval of the ratio; `None` if a sample has fewer than two values, or they scatter too much for an interval. It ends at 0
-    /// where no value is negative: ratios of times and sizes below that do not exist.
+    /// Fieller's interval of the ratio; `None` if a sample has fewer than two values, or if the values scatter too much. If no value is negative,
+    /// as for times and sizes, the interval is cut off at 0.
     pub interval: Option<Interval>,
-    /// Probability of a difference at least as large if there is none; `None` without an interval.
+    /// Probability of a difference at least as large if the true means are equal; `None` without an interval.
     pub p_value: Option<f64>,
-    /// The same, or that of a difference beyond the margin where that is less, adjusted for the number of comparisons of a table, and so that
-    /// what is decided is so at 5 % whatever the level.
+    /// The smaller of two probabilities, adjusted for the number of comparisons in a table: [`Self::p_value`], and that of means at least as similar
+    /// if the true difference is beyond the margin. It is scaled by 5 %/[`Self::level`], so that it is always compared with 5 %.
     pub q_value: Option<f64>,
-    /// Hedges' g: the difference of the means over the pooled standard deviation, corrected for few values; `None` without scatter.
+    /// Hedges' g: the difference of the means divided by the pooled standard deviation, corrected for small samples; `None` without scatter.
     pub effect_size: Option<f64>,
     #[serde(skip)]
     basis: Option<Basis>,
 }
 
-/// What both the test and the interval are made of, so that they never disagree.
+/// Numbers from which both the test and the interval are computed, so that the two never disagree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Basis {
     means: (f64, f64),
-    /// Variances of the means, and their covariance.
+    /// Variance of the first mean, variance of the second mean, and their covariance.
     squares: (f64, f64, f64),
     freedom: f64,
-    /// Whether ratios below 0 do not exist.
+    /// Whether the ratio cannot be negative.
     is_positive: bool,
 }
 
 impl Basis {
-    /// The two-sided probability of these means if their true ratio is this one.
+    /// Returns the two-sided probability of the observed means if the true ratio is `ratio`.
     fn probability(&self, ratio: f64) -> f64 {
         let (a, b, together) = self.squares;
         let square = a + ratio * ratio * b - 2.0 * ratio * together;
@@ -65,7 +65,7 @@ impl Basis {
     fn interval(&self, level: f64) -> Option<Interval> {
         let interval = fieller(level, self.means, self.squares, self.freedom)?;
         Some(if self.is_positive {
-            // the true ratio cannot lie below 0, so that the interval holds it as often as before
+            // the true ratio cannot be below 0, so cutting the interval off at 0 does not change its coverage
             Interval {
                 low: interval.low.max(0.0),
                 high: interval.high.max(0.0),
@@ -95,7 +95,7 @@ impl Comparison {
             basis: of.map(|(basis, ..)| basis),
         };
         comparison.set_level(level);
-        // nothing is called different of whose size nothing is known
+        // a difference without an interval is not reported as significant
         comparison.p_value = comparison.p_value.filter(|_| comparison.interval.is_some());
         comparison
     }
@@ -108,12 +108,12 @@ impl Comparison {
             .filter(|interval| interval.is_useful(self.ratio));
     }
 
-    /// Returns whether the difference is larger than the scatter of the repeats would give: the interval does not reach 1.
+    /// Returns whether the difference is larger than the scatter of the repeats explains: the interval does not contain 1.
     pub fn differs(&self) -> bool {
         self.interval.is_some_and(|i| !i.holds(1.0))
     }
 
-    /// Returns the probability of a ratio as near to 1 if the true one is beyond the margin.
+    /// Returns the probability that the observed ratio is this close to 1 although the true ratio is beyond the margin.
     fn probability_of_sameness(&self, margin: f64) -> f64 {
         let ends = [1.0 / (1.0 + margin), 1.0 + margin];
         match self.basis {
@@ -125,7 +125,8 @@ impl Comparison {
         }
     }
 
-    /// Returns the standard error of the logarithm of the ratio, as far as it is small; `None` if the ratio is not positive.
+    /// Returns the standard error of the logarithm of the ratio, by a first-order approximation; `None` if the mean of the first sample is not
+    /// positive.
     pub(super) fn log_error(&self) -> Option<f64> {
         let Basis {
             means: (a, b),
@@ -139,10 +140,10 @@ impl Comparison {
 
 /// Adjusts all comparisons of a table for their number. `margin` is the largest relative difference that does not matter.
 ///
-/// As many as possible are decided, different or the same within the margin, so that 5 % of these decisions are false on average (Benjamini and
-/// Hochberg's procedure over the smaller of both probabilities). All intervals get the level that this takes: of those of decided comparisons, 95 %
-/// hold (Benjamini and Yekutieli 2005, False discovery rate-adjusted multiple confidence intervals, J. Am. Stat. Assoc. 100). What does not scatter
-/// is decided by no chance, and is not counted.
+/// Each comparison is tested for a difference and for equality within the margin; the smaller of the two probabilities enters Benjamini and
+/// Hochberg's procedure. On average, 5 % of the decided comparisons are false. All intervals get the corresponding level, at which 95 % of the
+/// intervals of decided comparisons contain the true ratio (Benjamini and Yekutieli 2005, False discovery rate-adjusted multiple confidence
+/// intervals, J. Am. Stat. Assoc. 100). Comparisons without scatter are not subject to chance, and do not count.
 pub fn adjust<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>, margin: f64) {
     let (mut tested, sure): (Vec<&mut Comparison>, Vec<_>) = comparisons
         .into_iter()
@@ -165,17 +166,18 @@ pub fn adjust<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>, mar
     }
 }
 
-/// Compares independent samples: Welch's test, and Fieller's interval with its degrees of freedom. `None` without values, with values that are
-/// not finite, or if the mean of `b` is not positive.
+/// Compares independent samples by Welch's test, and by Fieller's interval with the same degrees of freedom. Returns `None` if a sample is empty,
+/// if a value is not finite, or if the mean of `b` is not positive.
 pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     compare_independent(a, b, USUAL)
 }
 
-/// Compares independent samples of which one or both ended when their interval was narrow, after so many repeats at least: at 3 % from five
-/// repeats on, at 2 % of fewer.
+/// Compares independent samples if repeats of one or both ended as soon as their interval was narrow, after at least `least` repeats. The level is
+/// 3 % from five repeats on, and 2 % for fewer.
 ///
-/// Repeats that end when they happen to lie close together scatter by more than they show: at 5 %, equal sites of them are called different in
-/// up to 12 of 100 comparisons, at these levels in 3 to 7 (a test simulates it). The interval is that of the same level.
+/// Such repeats end when their values happen to be close, so their true scatter is larger than their observed scatter. At a level of 5 %, up to 12
+/// of 100 comparisons of equal sites report a difference; at the levels used here, 3 to 7 of 100 do (a test simulates it). The interval has the
+/// same level.
 pub fn compare_stopped(a: &[f64], b: &[f64], least: usize) -> Option<Comparison> {
     compare_independent(a, b, if least >= 5 { 0.03 } else { 0.02 })
 }
@@ -186,7 +188,7 @@ fn compare_independent(a: &[f64], b: &[f64], level: f64) -> Option<Comparison> {
         let (n_a, n_b) = (a.len() as f64, b.len() as f64);
         let (square_a, square_b) = (sd_a * sd_a / n_a, sd_b * sd_b / n_b);
         let sum = square_a + square_b;
-        // Welch and Satterthwaite
+        // degrees of freedom by Welch and Satterthwaite
         let freedom = if sum > 0.0 {
             sum * sum / (square_a * square_a / (n_a - 1.0) + square_b * square_b / (n_b - 1.0))
         } else {
@@ -210,8 +212,8 @@ fn compare_independent(a: &[f64], b: &[f64], level: f64) -> Option<Comparison> {
     ))
 }
 
-/// Compares interleaved repeats: each pair ran close together, so that drift cancels out. Student's test of the pairs, and Fieller's interval.
-/// `None` without pairs, with values that are not finite, or if the mean of the second is not positive.
+/// Compares interleaved repeats by Student's paired test and Fieller's interval. The two runs of a pair ran close together, so that drift cancels
+/// out. Returns `None` without pairs, if a value is not finite, or if the mean of the second values is not positive.
 pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let means = means(&a, &b)?;
@@ -231,7 +233,7 @@ pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
             is_positive: a.iter().all(|v| *v >= 0.0),
         };
         let apart = difference(means.0, means.1);
-        // as that of the basis, but for the rounding of differences that do not scatter
+        // equals the error that follows from the basis, except for rounding of differences that do not scatter
         let error = sample_sd(&differences).unwrap_or(0.0) / count.sqrt();
         let effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
         (basis, probability(apart, error, freedom), effect_size)
@@ -252,12 +254,12 @@ fn means(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     (of_b > 0.0).then_some((of_a, of_b))
 }
 
-/// The ratio of two means; 1 where only rounding tells them apart.
+/// Returns the ratio of two means, or 1 if they differ only by rounding.
 fn ratio_of(a: f64, b: f64) -> f64 {
     if difference(a, b) == 0.0 { 1.0 } else { a / b }
 }
 
-/// The two-sided probability of Student's test; a difference without scatter is no chance, and no difference is.
+/// Returns the two-sided probability of Student's test. Without scatter it is 0 for a difference, and 1 for none.
 pub(super) fn probability(difference: f64, error: f64, freedom: f64) -> f64 {
     match (difference == 0.0, error > 0.0) {
         (true, _) => 1.0,
@@ -266,8 +268,8 @@ pub(super) fn probability(difference: f64, error: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Returns the interval of a ratio of two means: all ratios r for which a - r b is within t standard errors of 0 (Fieller 1954, Some problems
-/// in interval estimation, J. R. Stat. Soc. B 16). `None` if the second mean is not told apart from 0.
+/// Returns Fieller's interval of a ratio of two means: all ratios r for which a − r·b is within t standard errors of 0 (Fieller 1954, Some problems
+/// in interval estimation, J. R. Stat. Soc. B 16). Returns `None` if the second mean is indistinguishable from 0.
 fn fieller(
     level: f64,
     (a, b): (f64, f64),
@@ -285,7 +287,7 @@ fn fieller(
         .max(0.0)
         .sqrt();
     let (low, high) = ((centre - root) / denominator, (centre + root) / denominator);
-    // without scatter rounding must not move the ratio out of its interval
+    // if there is no scatter, rounding must not move the ratio out of its interval
     let ratio = ratio_of(a, b);
     (low.is_finite() && high.is_finite()).then(|| Interval {
         low: low.min(ratio),
@@ -293,7 +295,7 @@ fn fieller(
     })
 }
 
-/// Hedges' g (1981, Distribution theory for Glass's estimator of effect size, J. Educ. Stat. 6).
+/// Returns Hedges' g (1981, Distribution theory for Glass's estimator of effect size, J. Educ. Stat. 6).
 fn effect_size(
     difference: f64,
     (n_a, sd_a): (usize, f64),
@@ -319,21 +321,21 @@ mod tests {
 
     #[test]
     fn a_ratio_of_times_has_no_interval_below_0() {
-        // repeats that scatter by nearly their mean
+        // repeats whose scatter is nearly as large as their mean
         let [a, b] = [[0.2, 2.0, 2.5], [1.0, 1.05, 0.97]];
         let pairs = [(a[0], b[0]), (a[1], b[1]), (a[2], b[2])];
         for compared in [compare(&a, &b), compare_paired(&pairs)] {
             let i = compared.and_then(|c| c.interval).expect("an interval");
             assert!(i.low == 0.0 && i.high > 1.9, "{i:?}");
         }
-        // what can be negative keeps both ends
+        // for quantities that can be negative, the interval is not cut off at 0
         let i = compare(&[-0.1, 2.0, 2.5], &b).and_then(|c| c.interval);
         assert!(i.expect("an interval").low < 0.0);
     }
 
     #[test]
     fn pairs_cancel_a_drift_that_hides_the_difference_otherwise() {
-        // each pair differs by exactly 10 %, while the machine slows down to half its speed
+        // each pair differs by exactly 10 %, while the machine gradually slows down to half its speed
         let pairs: Vec<(f64, f64)> = (0..6)
             .map(|i| 1.0 + f64::from(i) * 0.2)
             .map(|base| (base * 1.1, base))
@@ -363,7 +365,7 @@ mod tests {
             ),
             (2.0, None, None, false)
         );
-        // a baseline that may as well be 0
+        // a baseline that is indistinguishable from 0
         assert!(
             compare_paired(&[(1.0, 0.1), (1.0, 9.0)])
                 .expect("a ratio")
@@ -399,7 +401,7 @@ mod tests {
                 );
             }
         }
-        // a byte of a gibibyte is one
+        // without scatter, one byte in a GiB is a difference
         assert!(compare(&[1_073_741_825.0; 3], &[1_073_741_824.0; 3]).is_some_and(|c| c.differs()));
     }
 
@@ -412,7 +414,7 @@ mod tests {
         );
     }
 
-    /// R: t.test(a, b) and the effect size by hand.
+    /// Expected values: R's t.test(a, b), and the effect size computed by hand.
     #[test]
     fn known_values() {
         let (a, b) = ([5.1, 4.9, 5.6, 5.3], [4.2, 4.4, 4.0, 4.6, 4.3]);
@@ -433,7 +435,7 @@ mod tests {
 
     #[test]
     fn ratios_of_a_table_are_judged_together_and_no_interval_contradicts() {
-        // pairs whose ratio is 1.1, and that scatter by more and more
+        // pairs with a ratio of 1.1 and increasing scatter
         let of = |scatter: f64| {
             let pairs = [-1.0, 0.0, 1.0, 0.5].map(|z| (1.1 + scatter * z, 1.0 - 0.2 * scatter * z));
             compare_paired(&pairs).expect("a comparison")
@@ -447,7 +449,7 @@ mod tests {
                 c.interval.expect("an interval"),
                 c.q_value.expect("adjusted"),
             );
-            // the level of one of four
+            // the level if one of four comparisons is decided
             assert!((c.level - 0.0125).abs() < 1e-12);
             assert_eq!(
                 (q <= 0.05, i.holds(1.0)),
@@ -466,7 +468,7 @@ mod tests {
             )
             .expect("a comparison")
         };
-        // 40 that are the same: the level stays that of a single one, and none becomes undecided for their number
+        // 40 comparisons of equal samples: the level is that of a single comparison, and none becomes undecided because of their number
         let mut table: Vec<Comparison> = (0..40).map(|i| near(f64::from(i) * 0.001)).collect();
         adjust(&mut table, 0.05);
         for c in &table {
@@ -481,7 +483,8 @@ mod tests {
         assert!(alone.iter().all(|c| c.level < 0.01));
     }
 
-    /// Equal things are called different in at most 6 of 100 comparisons, and in not too few: then the test would see nothing.
+    /// Equal samples are reported as different in at most 6 of 100 comparisons. A minimum share is checked as well: a test that never reports a
+    /// difference would be useless.
     #[test]
     fn equal_samples_are_seldom_called_different() {
         let natures: [Nature; 2] = [
@@ -515,7 +518,7 @@ mod tests {
         }
     }
 
-    /// Equal sites whose repeats end as soon as their interval is narrow, from three and from five repeats on.
+    /// Equal sites whose repeats end as soon as their interval is narrow, after at least three and after at least five repeats.
     #[test]
     fn equal_sites_of_stopped_repeats_are_seldom_called_different() {
         for (least, most) in [(3, 0.08), (5, 0.08)] {
@@ -546,7 +549,7 @@ mod tests {
             let mut held = [0.0; 2];
             for (at, held) in held.iter_mut().enumerate() {
                 *held = share(3000, || {
-                    // both sides share part of their scatter, as repeats that ran close together do
+                    // both values of a pair share part of their scatter, like repeats that ran close together
                     let pairs: Vec<(f64, f64)> = (0..n)
                         .map(|_| {
                             let common = normal(&mut random) * 0.05;
@@ -571,7 +574,7 @@ mod tests {
                 "paired, {n} repeats: {}",
                 held[0]
             );
-            // these are pairs: taking them for independent wastes what they have in common
+            // these values are pairs; treating them as independent makes the intervals too wide
             assert!(
                 (0.93..=0.995).contains(&held[1]),
                 "independent, {n} repeats: {}",

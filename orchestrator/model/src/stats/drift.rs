@@ -1,30 +1,30 @@
-//! Whether values change with time while nothing else does.
+//! Test whether values drift with time.
 
 use super::{compare::probability, interval::Interval, student::t_quantile};
 use serde::Serialize;
 
-/// Fewest values for which a drift is looked for.
+/// Minimum number of values for which a drift is tested.
 const ENOUGH: usize = 8;
 
-/// How values changed from the first to the last moment.
+/// Change of values from the first to the last measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Drift {
     /// Number of values.
     pub values: usize,
-    /// Time between the first and the last of them, in the unit of the times.
+    /// Time between the first and the last value, in the unit of the times.
     pub span: f64,
-    /// How many times the first a value is at the end.
+    /// Ratio of a value at the end to a value at the start.
     pub ratio: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of the ratio.
     pub interval: Interval,
-    /// Probability of a change at least as large if there is none.
+    /// Probability of a change at least as large if there is no drift.
     pub p_value: f64,
 }
 
-/// Looks for a drift common to groups of repeats, each a list of moments and positive values.
+/// Estimates a drift common to groups of repeats, each a list of (time, positive value).
 ///
-/// A straight line through the logarithms over time, with a constant of its own for each group: within a group nothing but time differs. The
-/// interval and the probability are Student's. `None` for fewer than eight values in groups of two or more, or if all were taken at once.
+/// Fits a straight line to the logarithms over time, with a separate constant for each group: within a group only the time differs. The interval
+/// and the probability are Student's. Returns `None` for fewer than eight values in groups of two or more, or if all values have the same time.
 pub fn drift(groups: &[Vec<(f64, f64)>]) -> Option<Drift> {
     let groups: Vec<&Vec<(f64, f64)>> = groups.iter().filter(|group| group.len() > 1).collect();
     let all = || groups.iter().flat_map(|group| group.iter());
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_drift_is_found_across_points_of_different_size() {
-        // two points, a hundred times apart, both a tenth slower after ten hours
+        // two points that differ by a factor of a hundred; both become a tenth slower over ten hours
         let point = |size: f64| {
             (0..6)
                 .map(|i| f64::from(i) * 2.0)

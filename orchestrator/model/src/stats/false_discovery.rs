@@ -1,8 +1,11 @@
-//! The rate of false discoveries among many comparisons.
+//! Control of the false discovery rate among many comparisons.
 
-/// Returns the adjusted probabilities, in the order given: with those up to 0.05 called different, 5 % of what is called so are false on
-/// average (Benjamini and Hochberg 1995, Controlling the false discovery rate, J. R. Stat. Soc. B 57). Also returns the probability up to which
-/// those given are called different at this level: 1 less the level of intervals that agree with that. Where none is, it is that of the first.
+/// Returns the adjusted probabilities in the given order, and the level of matching intervals.
+///
+/// If comparisons with an adjusted probability of up to 0.05 are called different, 5 % of them are false on average (Benjamini and Hochberg 1995,
+/// Controlling the false discovery rate, J. R. Stat. Soc. B 57). The second result is the largest unadjusted probability that is called different;
+/// intervals with a coverage of 1 minus this level agree with these decisions. If no comparison is called different, it is the level of the
+/// smallest probability.
 pub fn adjusted(probabilities: &[f64], level: f64) -> (Vec<f64>, f64) {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
@@ -21,7 +24,7 @@ pub fn adjusted(probabilities: &[f64], level: f64) -> (Vec<f64>, f64) {
 mod tests {
     use super::adjusted;
 
-    /// R: p.adjust(c(0.01, 0.04, 0.03, 0.005, 0.8), "BH").
+    /// Expected values: R's p.adjust(c(0.01, 0.04, 0.03, 0.005, 0.8), "BH").
     #[test]
     fn known_values() {
         let (q, level) = adjusted(&[0.01, 0.04, 0.03, 0.005, 0.8], 0.05);
@@ -32,11 +35,11 @@ mod tests {
             "{q:?}"
         );
         assert!(adjusted(&[], 0.05).0.is_empty());
-        // none is different: the level of the first
+        // none is different: the level of the smallest probability
         assert!((adjusted(&[0.1, 0.2], 0.05).1 - 0.025).abs() < 1e-12);
     }
 
-    /// R: p.adjust(c(0.02, 0.01, 0.021), "BH").
+    /// Expected values: R's p.adjust(c(0.02, 0.01, 0.021), "BH").
     #[test]
     fn a_smaller_probability_is_never_adjusted_to_a_larger_one() {
         let (q, _) = adjusted(&[0.02, 0.01, 0.021], 0.05);

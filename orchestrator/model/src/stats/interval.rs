@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// Coverage of all intervals: of means and of predictions.
+/// Coverage of all intervals, both of means and of predictions.
 pub const LEVEL: f64 = 0.95;
 
-/// An interval wider than this many times its value is of no use to anybody.
+/// An interval that is wider than this multiple of its value is useless.
 pub(super) const WIDEST: f64 = 10.0;
 
-/// Where the true value is expected with probability [`LEVEL`].
+/// An interval that contains the true value with probability [`LEVEL`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Lower end.
@@ -18,12 +18,12 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns whether the interval of a value says something about it: it is at most ten times as wide as the value.
+    /// Returns whether the interval of a value is useful: at most ten times as wide as the value.
     pub(super) fn is_useful(&self, value: f64) -> bool {
         self.high - self.low <= WIDEST * value.abs()
     }
 
-    /// Returns whether a value is within.
+    /// Returns whether the interval contains a value.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }

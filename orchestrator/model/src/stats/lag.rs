@@ -1,32 +1,33 @@
-//! Whether runs that follow each other are alike: then repeats tell less than their number says.
+//! Test whether consecutive runs are correlated. Correlated repeats contain less information than their number suggests.
 
 use super::random::{below, seeded};
 use serde::Serialize;
 
-/// Fewest values for which a likeness is looked for.
+/// Minimum number of values for which the correlation is tested.
 const ENOUGH: usize = 8;
-/// Number of orders given by chance that the runs' own is held against.
+/// Number of random orders with which the actual order of the runs is compared.
 const ORDERS: u32 = 1000;
-/// Orders that show as much after which no further one is tried: the probability is then above 0.02, and 10^5 runs take long to be put in order.
+/// Number of random orders with at least the observed correlation after which the test stops: the probability is then above 0.02, and sorting 10^5
+/// runs takes long.
 const PLENTY: u32 = 20;
 
-/// How alike neighbours are.
+/// Correlation between consecutive runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Lag {
     /// Number of values.
     pub values: usize,
-    /// Correlation of each value's deviation from the mean of its group with that of the next one.
+    /// Correlation of each value's deviation from the mean of its group with the deviation of the next value.
     pub correlation: f64,
-    /// Probability of one at least as large if the order meant nothing.
+    /// Probability of a correlation at least as large in a random order.
     pub p_value: f64,
 }
 
-/// Looks for likeness of neighbours in time among groups of repeats, each a list of moments and positive values.
+/// Tests the correlation of consecutive runs among groups of repeats, each a list of (time, positive value).
 ///
-/// The deviations e of the logarithms from the means of their groups, in the order of time over all groups: Σ eᵢ eᵢ₊₁ / Σ eᵢ². The
-/// probability is the share of 1000 orders, in which the values of each group change places with each other, that show as much; after 20 such
-/// orders it is their share of those that were tried (Besag and Clifford 1991). `None` for
-/// fewer than eight values in groups of two or more, or without scatter.
+/// e are the deviations of the logarithms from the means of their groups, in the order of time over all groups. The correlation is Σ eᵢ eᵢ₊₁ / Σ
+/// eᵢ². The probability is the share of 1000 random orders with at least this correlation; an order permutes the values within each group. After 20
+/// such orders, the test stops, and the share is that among the orders tried (Besag and Clifford 1991). Returns `None` for fewer than eight values
+/// in groups of two or more, or without scatter.
 pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
     let groups: Vec<&Vec<(f64, f64)>> = groups.iter().filter(|group| group.len() > 1).collect();
     let count = groups.iter().map(|group| group.len()).sum();
@@ -52,7 +53,7 @@ pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
     }
     slots.sort_by(|a, b| a.0.total_cmp(&b.0));
     let squares: f64 = deviations.iter().flatten().map(|e| e * e).sum();
-    // what rounding leaves of equal values is no scatter
+    // rounding differences between equal values are not scatter
     if squares <= count as f64 * 1e-28 {
         return None;
     }
@@ -76,7 +77,7 @@ pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
         }
         as_alike += u32::from(together(&shuffled) >= correlation - 1e-12);
     }
-    // the runs' own order is one of them
+    // the actual order counts as one of the orders
     let p_value = f64::from(as_alike + 1) / f64::from(tried + 1);
     Some(Lag {
         values: count,
@@ -95,7 +96,8 @@ mod tests {
         lag,
     };
 
-    /// Points of runs in an interleaved order, whose noise remembers so much of that of the run before.
+    /// Returns how often the test reports a correlation, for points of runs in an interleaved order whose noise is correlated with that of the
+    /// previous run.
     fn alarms(points: usize, repeats: usize, memory: f64, trials: u32) -> f64 {
         let mut random = seeded([&[points as f64, repeats as f64, memory][..]]);
         share(trials, || {

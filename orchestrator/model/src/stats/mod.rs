@@ -1,7 +1,7 @@
-//! Statistics of repeats: moments, intervals, comparisons, and outliers, which are flagged and never dropped.
+//! Statistics of repeats: moments, intervals, comparisons, and outliers, which are flagged but never dropped.
 //!
-//! Nothing here does I/O, and nothing depends on chance: what needs random numbers is seeded with the data, so that the same values give the
-//! same result on every machine.
+//! Nothing here does I/O, and results are deterministic: random numbers are seeded with the data, so that the same values give the same result on
+//! every machine.
 
 mod blocks;
 mod compare;

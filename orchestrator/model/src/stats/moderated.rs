@@ -1,4 +1,4 @@
-//! Scatter that points have in common: what all points of a campaign scatter by makes intervals of few repeats narrower.
+//! Pooled scatter: the scatter of all points of a campaign makes the intervals of points with few repeats narrower.
 
 use super::{
     interval::Interval,
@@ -10,34 +10,36 @@ use statrs::{
     function::gamma::digamma,
 };
 
-/// Fewest points from which a common scatter is taken.
+/// Minimum number of points for a pooled scatter.
 const ENOUGH_POINTS: usize = 4;
 
-/// Fewest repeats of a point that need no scatter but their own.
+/// Minimum number of repeats from which a point uses its own scatter only.
 pub const OWN_FROM: usize = 5;
 
-/// A point whose variance is more than this many times the usual one has nothing in common with the others: five times their standard deviation.
+/// A point is excluded from the pooled scatter if its variance exceeds the usual one by more than this factor: five times the usual standard
+/// deviation.
 const APART: f64 = 25.0;
 
-/// The scatter of the logarithms of repeats, over points.
+/// The pooled scatter of the logarithms of repeats over points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CommonScatter {
-    /// The variance that points have in common.
+    /// The pooled variance.
     variance: f64,
-    /// For how many degrees of freedom it stands: the fewer, the more points differ.
+    /// Degrees of freedom of the pooled variance; fewer if the points' variances differ more.
     freedom: f64,
     /// Degrees of freedom of all points together.
     most: f64,
-    /// The largest variance of a point that scatters like the others.
+    /// The largest variance of a point that is not excluded.
     limit: f64,
 }
 
 impl CommonScatter {
-    /// Returns what points scatter by, each a list of values. `None` for fewer than four that scatter.
+    /// Returns the pooled scatter of points, each a list of values. Returns `None` for fewer than four points with scatter.
     ///
-    /// The variances of the logarithms are taken for s₀² d₀/χ²(d₀) times χ²(d)/d; s₀² and d₀ are from the mean and the variance of their
-    /// logarithms (Smyth 2004, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3). Points whose values are all equal, or not
-    /// positive, and those that scatter more than five times as much as the middle one are left out: one bad repeat does not make the others wide.
+    /// The variances of the logarithms are modelled as s₀² d₀/χ²(d₀) times χ²(d)/d; s₀² and d₀ follow from the mean and the variance of the
+    /// logarithms of these variances (Smyth 2004, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3). Points are excluded
+    /// if their values are all equal or not positive, or if they scatter more than five times as much as the median point, so that one bad repeat
+    /// does not widen the other intervals.
     pub fn of(points: &[&[f64]]) -> Option<Self> {
         let mut variances: Vec<(f64, f64)> = points
             .iter()
@@ -65,11 +67,11 @@ impl CommonScatter {
             / variances.len() as f64;
         let beyond = sample_sd(&logs)?.powi(2) - chance;
         let most = variances.iter().map(|(_, d)| d).sum();
-        // points that differ by no more than chance have one scatter: as many degrees as all of them have
-        let half = if beyond > trigamma(MOST_FREEDOM / 2.0) {
+        // if variances differ by no more than chance explains, there is one common variance, with the degrees of freedom of all points
+        let half = if beyond > trigamma(MAX_FREEDOM / 2.0) {
             inverse_trigamma(beyond)
         } else {
-            MOST_FREEDOM / 2.0
+            MAX_FREEDOM / 2.0
         };
         Some(Self {
             variance: (centre + digamma(half) - half.ln()).exp(),
@@ -79,9 +81,9 @@ impl CommonScatter {
         })
     }
 
-    /// Returns the 95 % interval of the mean of a point, and the variance behind it: that of a log-normal mean with s̃² = (d₀ s₀² + d s²)/(d₀ + d), or
-    /// s² where the point scatters by more, and with d₀ + d degrees of freedom, at most those of all points. `None` without two positive values that
-    /// scatter, or if they scatter far more than those of other points.
+    /// Returns the 95 % interval of a point's mean, and the variance that it is based on. The interval is that of a log-normal mean with the
+    /// variance s̃² = (d₀ s₀² + d s²)/(d₀ + d), or s² if the point scatters more, and with d₀ + d degrees of freedom, at most those of all points.
+    /// Returns `None` without two positive values that scatter, or if the point is excluded from the pooled scatter.
     pub fn interval(&self, values: &[f64]) -> Option<(Interval, f64)> {
         let own = log_variance(values).filter(|own| *own <= self.limit)?;
         let degrees = self.freedom + values.len() as f64 - 1.0;
@@ -92,15 +94,15 @@ impl CommonScatter {
     }
 }
 
-/// The median of χ²(d)/d.
+/// Returns the median of χ²(d)/d.
 fn middle_of_chi(freedom: f64) -> Option<f64> {
     Some(ChiSquared::new(freedom).ok()?.inverse_cdf(0.5) / freedom)
 }
 
-/// The most degrees of freedom that are told apart from any number of them.
-const MOST_FREEDOM: f64 = 1e6;
+/// The maximum number of degrees of freedom that is distinguished from infinity.
+const MAX_FREEDOM: f64 = 1e6;
 
-/// The second derivative of the logarithm of the gamma function (Abramowitz and Stegun 6.4.12, after steps up to where it holds).
+/// Returns the second derivative of the logarithm of the gamma function (Abramowitz and Stegun 6.4.12, after steps into its domain).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -113,9 +115,9 @@ fn trigamma(mut x: f64) -> f64 {
         + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square / 30.0)))
 }
 
-/// Where [`trigamma`], which falls, has a value: by halving the logarithm.
+/// Returns the inverse of the decreasing function [`trigamma`] by bisection of the logarithm.
 fn inverse_trigamma(value: f64) -> f64 {
-    let (mut low, mut high) = ((1e-6f64).ln(), (MOST_FREEDOM / 2.0).ln());
+    let (mut low, mut high) = ((1e-6f64).ln(), (MAX_FREEDOM / 2.0).ln());
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
         if trigamma(middle.exp()) > value {
@@ -164,7 +166,7 @@ mod tests {
             Some(common),
             CommonScatter::of(&[a, b, a, &[1.0], a, a, &[0.0, 1.0]])
         );
-        // four points that scatter alike: their degrees of freedom, and no more
+        // four points with equal scatter: the degrees of freedom are theirs, and not more
         assert!((common.most - 4.0).abs() < 1e-9);
         assert!(
             common.interval(a).is_some()
@@ -184,7 +186,7 @@ mod tests {
         assert!(with.interval(bad).is_none());
     }
 
-    /// Eight points that scatter alike: held as often as said, and far narrower than alone.
+    /// Eight points with equal scatter: their intervals have the stated coverage, and are far narrower than those of a single point.
     #[test]
     fn intervals_of_few_repeats_hold_and_are_narrower() {
         for (n, most) in [(2, 0.4), (3, 0.75), (4, 0.9)] {

@@ -1,10 +1,10 @@
 //! Moments and quantiles of values.
 
-/// Returns the arithmetic mean, kept between the smallest and the largest value despite rounding. `None` without values.
+/// Returns the arithmetic mean, limited to the interval from the smallest to the largest value despite rounding. Returns `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let first = *values.first()?;
     let n = values.len() as f64;
-    // Summing deviations from the first value makes the mean of equal values exact.
+    // summing deviations from the first value makes the mean of equal values exact
     let mean = first + values.iter().map(|v| (v - first) / n).sum::<f64>();
     let (low, high) = values
         .iter()
@@ -12,10 +12,10 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     Some(mean.clamp(low, high))
 }
 
-/// Rounding of sums and of what was written to files and read again, as a part of a number.
+/// Relative rounding error of sums, and of numbers written to files and read again.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Returns the difference of two numbers; 0 where nothing but rounding tells them apart: 0.1 + 0.2 is 0.3.
+/// Returns the difference of two numbers, or 0 if they differ only by rounding, such as 0.1 + 0.2 and 0.3.
 pub(super) fn difference(a: f64, b: f64) -> f64 {
     if (a - b).abs() <= ROUNDING * a.abs().max(b.abs()) {
         0.0
@@ -24,17 +24,17 @@ pub(super) fn difference(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Returns the sample variance of logarithms; `None` for fewer than two values, if one is not positive, or without scatter.
+/// Returns the sample variance of the logarithms. Returns `None` for fewer than two values, if a value is not positive, or without scatter.
 pub(super) fn log_variance(values: &[f64]) -> Option<f64> {
     if values.iter().any(|v| *v <= 0.0 || !v.is_finite()) {
         return None;
     }
     let variance = sample_sd(&values.iter().map(|v| v.ln()).collect::<Vec<_>>())?.powi(2);
-    // rounding is none
+    // rounding is not scatter
     (variance > 1e-28).then_some(variance)
 }
 
-/// Returns the standard deviation of a sample (n - 1). `None` for fewer than two values.
+/// Returns the standard deviation of a sample (n - 1); `None` for fewer than two values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -44,7 +44,8 @@ pub fn sample_sd(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Returns the quantile `p` (0 to 1) of ascending values, with linear interpolation (type 7 of Hyndman and Fan 1996: the default of R and numpy).
+/// Returns the quantile `p` (0 to 1) of values in ascending order, with linear interpolation (type 7 of Hyndman and Fan 1996: the default of R and
+/// numpy).
 pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = p.clamp(0.0, 1.0) * last as f64;

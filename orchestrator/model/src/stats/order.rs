@@ -1,15 +1,15 @@
-//! Intervals of a median by order statistics, for whatever distribution.
+//! Intervals of a median by order statistics, for any distribution.
 
 use super::interval::{Interval, LEVEL};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Fewest values: the range of five holds the median only 94 times in 100.
+/// Minimum number of values. With five values, even the range from the smallest to the largest contains the median in only 94 of 100 samples.
 pub const ENOUGH: usize = 6;
 
-/// Returns the interval of the median, from ascending values: the narrowest of order statistics that holds it in at least 95 of 100 samples of
-/// whatever distribution. `None` for fewer than six.
+/// Returns the interval of the median from values in ascending order: the narrowest pair of order statistics that contains the median in at least
+/// 95 of 100 samples of any distribution. Returns `None` for fewer than six values.
 ///
-/// The coverage from the k-th smallest to the k-th largest is binomial (Hoefler and Belli 2015, Scientific benchmarking of parallel computing
+/// The coverage from the k-th smallest to the k-th largest value is binomial (Hoefler and Belli 2015, Scientific benchmarking of parallel computing
 /// systems, rule 5); it is 95 to 99 %.
 pub fn median_interval(sorted: &[f64]) -> Option<Interval> {
     let n = sorted.len();
@@ -39,7 +39,7 @@ mod tests {
     fn six_values_are_their_range_and_five_are_too_few() {
         let ascending: Vec<f64> = (1..=20).map(f64::from).collect();
         let of = |n: usize| median_interval(&ascending[..n]).map(|i| (i.low, i.high));
-        // ranks of tables of binomial intervals, as in Hollander and Wolfe
+        // ranks from tables of binomial intervals, as in Hollander and Wolfe
         assert_eq!(
             [of(6), of(8), of(9), of(10), of(20)],
             [(1.0, 6.0), (1.0, 8.0), (2.0, 8.0), (2.0, 9.0), (6.0, 15.0)].map(Some)

@@ -1,4 +1,4 @@
-//! Outliers by Tukey's fences, classified as criterion does.
+//! Outliers by Tukey's fences, with the same classes as criterion.
 
 use super::moments::quantile;
 use serde::Serialize;
@@ -15,8 +15,8 @@ pub enum Outlier {
 
 /// Tukey's inner and outer fences (Tukey 1977, Exploratory Data Analysis, section 2D).
 ///
-/// With fewer than five values no value can lie beyond them, because the quartiles move with it. Then nothing is flagged, and readers must
-/// look at the plots of all repeats.
+/// With fewer than five values no value can be outside the fences, because the quartiles move with it. Then nothing is flagged, and readers must
+/// look at plots of all repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fences {
     inner: (f64, f64),
@@ -24,7 +24,7 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// Returns the fences of ascending values.
+    /// Returns the fences of values in ascending order.
     pub fn of_sorted(sorted: &[f64]) -> Self {
         let q1 = quantile(sorted, 0.25).unwrap_or(f64::NEG_INFINITY);
         let q3 = quantile(sorted, 0.75).unwrap_or(f64::INFINITY);

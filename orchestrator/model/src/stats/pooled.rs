@@ -1,4 +1,4 @@
-//! The effect of one factor over several points: the geometric mean of ratios of pairs.
+//! The effect of one factor over several points, as the geometric mean of ratios of pairs.
 
 use super::{
     compare::probability,
@@ -8,34 +8,34 @@ use super::{
 };
 use serde::Serialize;
 
-/// Pairs beyond which nobody is advised to go.
-const MOST_PAIRS: usize = 10_000;
+/// Upper limit for the recommended number of pairs.
+const MAX_PAIRS: usize = 10_000;
 
-/// Logarithms that are nearer to 0 differ from it by rounding.
+/// Logarithms closer to 0 than this are rounding errors.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// How many times the first is of the second, on average over points.
+/// The ratio of the first side of a comparison to the second, averaged over points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PooledRatio {
     /// Number of points, each compared with its counterpart.
     pub points: usize,
-    /// Number of pairs of repeats in all of them.
+    /// Number of pairs of repeats over all points.
     pub pairs: usize,
-    /// Geometric mean of the ratios, every point weighing the same.
+    /// Geometric mean of the ratios, with the same weight for each point.
     pub ratio: f64,
-    /// Its interval; `None` for a single pair, or if the pairs scatter too much for one.
+    /// Interval of the ratio; `None` for a single pair, or if the pairs scatter too much.
     pub interval: Option<Interval>,
-    /// The level of the interval: 95 %, or more after the adjustment for the number of effects that are looked at together.
+    /// Confidence level of the interval: 95 %, or more after the adjustment for the number of effects that are examined together.
     pub level: f64,
     /// Probability of a ratio at least as far from 1 if there is no effect; `None` without an interval.
     pub p_value: Option<f64>,
-    /// Standard error of the logarithm, and its degrees of freedom; `None` for a single pair.
+    /// Standard error of the ratio's logarithm, and its degrees of freedom; `None` for a single pair.
     #[serde(skip)]
     spread: Option<(f64, f64)>,
 }
 
 impl PooledRatio {
-    /// Returns whether there is an effect: the interval does not reach 1. At most 5 % of what is called so is chance.
+    /// Returns whether there is an effect: the interval does not contain 1. At most 5 % of the reported effects are due to chance.
     pub fn differs(&self) -> bool {
         self.interval.is_some_and(|i| !i.holds(1.0))
     }
@@ -45,7 +45,8 @@ impl PooledRatio {
         self.interval.is_some_and(|i| i.low == 1.0 && i.high == 1.0)
     }
 
-    /// Returns how many pairs it takes for an interval if they scatter as these do; `None` for a single pair, or if it is more than ten thousand.
+    /// Returns the number of pairs needed for an interval if further pairs scatter like these; `None` for a single pair, or if ten thousand pairs
+    /// are not enough.
     pub fn pairs_needed(&self) -> Option<usize> {
         let (error, freedom) = self.spread?;
         let enough = |pairs: &usize| {
@@ -53,10 +54,10 @@ impl PooledRatio {
             let half = t_quantile_at(self.level, freedom * more) * error / more.sqrt();
             2.0 * half.sinh() <= WIDEST
         };
-        (self.pairs + 1..MOST_PAIRS).find(enough)
+        (self.pairs + 1..MAX_PAIRS).find(enough)
     }
 
-    /// Returns the change from the second to the first, percent.
+    /// Returns the change of the first side relative to the second, percent.
     pub fn change_pct(&self) -> f64 {
         (self.ratio - 1.0) * 100.0
     }
@@ -84,9 +85,9 @@ impl PooledRatio {
     }
 }
 
-/// Adjusts effects that are looked at together for their number: intervals get the level at which 95 % of those hold that do not reach 1 (Benjamini
-/// and Yekutieli 2005), which are those that Benjamini and Hochberg's procedure calls effects. Returns that level. What does not scatter is no
-/// chance, and is not counted.
+/// Adjusts effects that are examined together for their number, and returns the confidence level that their intervals get. At this level, 95 % of
+/// the intervals that do not contain 1 contain the true ratio (Benjamini and Yekutieli 2005). These are the intervals of the effects that Benjamini
+/// and Hochberg's procedure reports. Effects without scatter are not subject to chance, and do not count.
 pub fn adjust_effects<'e>(effects: impl IntoIterator<Item = &'e mut PooledRatio>) -> f64 {
     let scatters = |effect: &PooledRatio| effect.spread.is_some_and(|(error, _)| error > 0.0);
     let mut tested: Vec<&mut PooledRatio> = effects
@@ -101,22 +102,22 @@ pub fn adjust_effects<'e>(effects: impl IntoIterator<Item = &'e mut PooledRatio>
     1.0 - of_each
 }
 
-/// Ratios of points that are not independent, because they have a counterpart in common: one series for all of them.
+/// Ratios of points that are not independent because they share a counterpart. The points form one series of ratios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RatioGroup {
     /// Number of points.
     pub points: usize,
-    /// The ratio in each repeat: the geometric mean over the points of the group.
+    /// The ratio for each repeat: the geometric mean over the points of the group.
     pub ratios: Vec<f64>,
 }
 
-/// Pools groups of ratios, which are independent of each other.
+/// Pools groups of ratios. The groups are independent of each other.
 ///
-/// The mean over points of the mean logarithm of the ratios; a group of w points weighs w. If every group has two repeats or more, the
-/// variance is that of the repeats, Σ wᵢ² sᵢ²/nᵢ / (Σ wᵢ)², with the degrees of freedom of Welch and Satterthwaite: the interval is for these
-/// points, not for points in general. Otherwise it is the variance between groups, with k - 1 degrees of freedom for k groups.
+/// The result is the mean of the logarithms of the ratios over points; a group of w points has the weight w. If every group has two repeats or
+/// more, the variance is that of the repeats, Σ wᵢ² sᵢ²/nᵢ / (Σ wᵢ)², with Welch and Satterthwaite's degrees of freedom. The interval is then valid
+/// for these points, not for points in general. Otherwise the variance is that between groups, with k - 1 degrees of freedom for k groups.
 ///
-/// `None` without ratios, or if one is not positive.
+/// Returns `None` without ratios, or if a ratio is not positive.
 pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
     let groups: Vec<&RatioGroup> = groups.iter().filter(|g| !g.ratios.is_empty()).collect();
     let log = |ratio: &f64| (*ratio > 0.0 && ratio.is_finite()).then(|| ratio.ln());
@@ -150,7 +151,7 @@ pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
             .collect();
         let sum: f64 = of_groups.iter().map(|(v, _)| v).sum();
         let squares: f64 = of_groups.iter().map(|(v, freedom)| v * v / freedom).sum();
-        // without any scatter every number of degrees is right
+        // without scatter, the number of degrees of freedom does not matter
         Some((
             sum.sqrt() / total,
             if squares > 0.0 {
@@ -175,19 +176,19 @@ pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
         interval: None,
         level: LEVEL,
         p_value: None,
-        // the logarithms of equal numbers differ by rounding
+        // logarithms of equal numbers may differ by rounding
         spread: spread
             .map(|(error, freedom)| (if error <= ROUNDING { 0.0 } else { error }, freedom)),
     };
     pooled.set_level(LEVEL);
-    // nothing is called an effect of whose size nothing is known
+    // an effect without an interval is not reported as an effect
     if let (Some((error, freedom)), Some(_)) = (pooled.spread, pooled.interval) {
         pooled.p_value = Some(probability(mean, error, freedom));
     }
     Some(pooled)
 }
 
-/// The sample variance about a known sample mean.
+/// Returns the sample variance about a known sample mean.
 fn variance(values: &[f64], mean: f64) -> f64 {
     values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
 }
@@ -282,7 +283,7 @@ mod tests {
             )])
             .expect("a ratio")
         };
-        // alone 0.3 is an effect: 0.3 / 0.0577 = 5.2 > 4.3
+        // 0.3 alone is an effect: 0.3 / 0.0577 = 5.2 > 4.3
         assert!(of(0.3).differs() && of(0.3).level == 0.95);
         let mut many = [of(0.3), of(0.0), of(0.1), of(0.05)];
         let level = adjust_effects(&mut many);
@@ -296,13 +297,13 @@ mod tests {
             of(0.6),
             pooled_ratio(&[point(vec![2.0, 2.0])]).expect("a ratio"),
         ];
-        // what does not scatter is not counted
+        // effects without scatter do not count
         assert_eq!(adjust_effects(&mut two), 0.95);
         assert!(two.iter().all(|e| e.differs()));
     }
 
-    /// Part of the intervals that hold the true effect: `groups` counterparts, each shared by `shared` points of `repeats` repeats. The
-    /// logarithms of all values scatter by 0.1, each group about an effect of its own.
+    /// Returns how often intervals contain the true effect. There are `groups` counterparts, each shared by `shared` points with `repeats` repeats.
+    /// The logarithms of all values scatter by 0.1, and each group has its own effect.
     fn coverage(groups: usize, shared: usize, repeats: usize) -> f64 {
         let mut random = seeded([&[7.0][..], &[]]);
         let effects: Vec<f64> = (0..groups).map(|i| 0.05 * i as f64).collect();

@@ -1,4 +1,4 @@
-//! Random numbers seeded by the data: the same values give the same result on every machine.
+//! Random numbers seeded with the data, so that the same values give the same result on every machine.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -17,7 +17,7 @@ pub fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(*digest.finalize().as_bytes())
 }
 
-/// Returns a random whole number below another; which of them it is differs by less than one part in 2⁵⁰ from equal chances.
+/// Returns a random whole number below `end`. The chances of two numbers differ by less than one part in 2⁵⁰.
 pub fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
     ((u128::from(random.next_u64()) * end as u128) >> 64) as usize
 }
@@ -29,15 +29,15 @@ pub fn normal(random: &mut ChaCha8Rng) -> f64 {
     (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
 }
 
-/// Random samples whose truth is known, for tests of coverage.
+/// Random samples with a known true mean, for tests of coverage.
 #[cfg(test)]
 pub(super) mod samples {
     pub(in super::super) use super::normal;
 
-    /// A kind of distribution: its name, and how its values come from standard normal ones.
+    /// A distribution: its name, and the function that turns standard normal numbers into its values.
     pub type Nature = (&'static str, fn(f64) -> f64);
 
-    /// Part of the intervals, or tests, of `trials` samples that hold.
+    /// Returns the share of `trials` random intervals or tests for which `holds` returns true.
     pub fn share(trials: u32, mut holds: impl FnMut() -> bool) -> f64 {
         f64::from((0..trials).map(|_| u32::from(holds())).sum::<u32>()) / f64::from(trials)
     }

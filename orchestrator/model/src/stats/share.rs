@@ -1,13 +1,13 @@
-//! The interval of a share that was counted.
+//! The interval of a share that was estimated by counting.
 
 use super::interval::{Interval, LEVEL};
 use statrs::function::gamma::ln_gamma;
 
-/// Most terms of the continued fraction.
-const MOST_TERMS: u32 = 100_000;
+/// Maximum number of terms of the continued fraction.
+const MAX_TERMS: u32 = 100_000;
 
-/// Returns the 95 % interval of a probability, from how often something happened in a number of trials (Clopper and Pearson 1934, The use of
-/// confidence or fiducial limits, Biometrika 26). `None` without trials.
+/// Returns the 95 % interval of a probability from the number of times that something happened in a number of trials (Clopper and Pearson 1934, The
+/// use of confidence or fiducial limits, Biometrika 26). Returns `None` without trials.
 pub fn share_interval(happened: usize, trials: usize) -> Option<Interval> {
     if trials == 0 || happened > trials {
         return None;
@@ -28,10 +28,10 @@ pub fn share_interval(happened: usize, trials: usize) -> Option<Interval> {
     })
 }
 
-/// Quantile of the beta distribution, by halving. That of `statrs` does not end for a few in millions.
+/// Returns a quantile of the beta distribution by bisection. The function in `statrs` does not terminate for a few events in millions of trials.
 fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
     let (mut low, mut high) = (0.0f64, 1.0f64);
-    // numbers near 0 need more steps than those near 1: each has 53 bits of its own
+    // numbers near 0 need more steps than those near 1, because floating-point numbers are denser near 0
     for _ in 0..1100 {
         let middle = 0.5 * (low + high);
         if middle <= low || middle >= high || high - low <= 4.0 * f64::EPSILON * middle {
@@ -46,8 +46,8 @@ fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// The regularised incomplete beta function by Lentz's continued fraction (Press et al., Numerical Recipes, 6.4), with as many terms as millions
-/// of trials need: about the root of the larger parameter.
+/// Returns the regularised incomplete beta function by Lentz's continued fraction (Press et al., Numerical Recipes, 6.4). The number of terms
+/// needed grows with the root of the larger parameter; the maximum suffices for millions of trials.
 fn beta_share(a: f64, b: f64, x: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - beta_share(b, a, 1.0 - x);
@@ -63,7 +63,7 @@ fn beta_share(a: f64, b: f64, x: f64) -> f64 {
     };
     let (mut c, mut d) = (1.0, 1.0 / kept(1.0 - (a + b) * x / (a + 1.0)));
     let mut sum = d;
-    for step in 1..=MOST_TERMS {
+    for step in 1..=MAX_TERMS {
         let m = f64::from(step);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
         let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
@@ -84,7 +84,7 @@ fn beta_share(a: f64, b: f64, x: f64) -> f64 {
 mod tests {
     use super::share_interval;
 
-    /// R: binom.test(2, 40), binom.test(0, 10).
+    /// Expected values: R's binom.test(2, 40), binom.test(0, 10).
     #[test]
     fn known_values() {
         let i = share_interval(2, 40).expect("an interval");
@@ -103,13 +103,13 @@ mod tests {
 
     #[test]
     fn millions_of_trials_have_an_interval_too() {
-        // Poisson's limit: 0.6187 and 8.7673 of 3 (Garwood 1936)
+        // limit by the Poisson distribution: 0.6187 and 8.7673 for 3 events (Garwood 1936)
         let few = share_interval(3, 10_000_000).expect("an interval");
         assert!(
             (few.low * 1e7 - 0.618_672).abs() < 1e-4 && (few.high * 1e7 - 8.767_273).abs() < 1e-4,
             "{few:?}"
         );
-        // the normal limit: 0.5 -+ 1.96 / (2 sqrt n)
+        // limit by the normal distribution: 0.5 -+ 1.96 / (2 sqrt n)
         let half = share_interval(5_000_000, 10_000_000).expect("an interval");
         assert!(
             (half.high - 0.5 - 3.0990e-4).abs() < 2e-7 && (0.5 - half.low - 3.0990e-4).abs() < 2e-7,

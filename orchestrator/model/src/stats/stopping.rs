@@ -1,25 +1,25 @@
-//! Repeats that end when their interval is narrow: when they may, and what their interval then is.
+//! Repeats that end as soon as their interval is narrow: the stopping rule, and the interval of stopped repeats.
 
 use super::{Interval, Scale, moments::mean, student::mean_interval_at};
 use rand_chacha::ChaCha8Rng;
 
-/// The level of intervals that decide when to stop, and of those of the points that were stopped. Repeats that happen to lie close together
-/// end a point early, so intervals at 95 % hold the mean less often; at this level they hold it in at least 93 of 100 cases where values are
-/// normal. Where they have a tail, or where seldom one is slow, the runs that would show it may not have been made: then no level helps, only
-/// more repeats (a test simulates each).
+/// Confidence level of the intervals that decide when to stop, and of the intervals of stopped points. Repeats that happen to be close end a point
+/// early, so 95 % intervals would contain the mean less often. At this level, intervals contain it in at least 93 of 100 cases for normal values.
+/// For distributions with a tail or with rare slow repeats, no level helps, because the runs that would show this may not have been made. Only more
+/// repeats help. A test simulates each case.
 const LEVEL_OF_STOPPED: f64 = 0.97;
 
-/// How narrow the interval of a mean is.
+/// Relative width of a mean's interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Narrowness {
-    /// The larger distance from the mean to an end, percent of the mean.
+    /// The larger distance from the mean to an end of the interval, percent of the mean.
     pub half_width_pct: f64,
-    /// Whether that is at most what was asked for.
+    /// Whether this distance is at most the requested half-width.
     pub is_narrow: bool,
 }
 
-/// Returns how narrow the interval of the mean is, against a half width in percent of the mean. `None` for fewer than two values, or a mean
-/// of 0.
+/// Returns the relative width of the mean's interval, compared with a requested half-width in percent of the mean. Returns `None` for fewer than
+/// two values, or if the mean is 0.
 pub fn narrowness(values: &[f64], asked_pct: f64) -> Option<Narrowness> {
     let (centre, (interval, _)) = (mean(values)?, stopped_interval(values)?);
     let half = (interval.high - centre).max(centre - interval.low);
@@ -30,15 +30,15 @@ pub fn narrowness(values: &[f64], asked_pct: f64) -> Option<Narrowness> {
     })
 }
 
-/// Returns the 95 % interval of the mean of repeats that ended when it was narrow.
+/// Returns the 95 % interval of the mean of repeats that ended as soon as it was narrow.
 pub(super) fn stopped_interval(values: &[f64]) -> Option<(Interval, Scale)> {
     mean_interval_at(LEVEL_OF_STOPPED, values)
 }
 
-/// Most repeats, and the half width in percent of the mean, of simulated points that are stopped.
+/// Maximum number of repeats, and half-width in percent of the mean, for simulated points.
 const SIMULATED: (usize, f64) = (20, 5.0);
 
-/// Draws values until their interval is narrow, for simulations: at least so many.
+/// Draws values until their interval is narrow, for simulations. `least` is the minimum number of values.
 pub fn stopped_sample(
     least: usize,
     mut value: impl FnMut(&mut ChaCha8Rng) -> f64,
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_width_is_that_of_the_wider_side() {
-        // t(2) at 97 % is 5.6428; the deviation is 1, so 5.6428 / sqrt 3 = 3.2579 around 100
+        // t(2) at 97 % is 5.6428; the deviation is 1, so the half-width is 5.6428 / √3 = 3.2579, around 100
         let width = narrowness(&[99.0, 100.0, 101.0], 5.0).expect("a width");
         assert!(
             (width.half_width_pct - 3.2579).abs() < 1e-3 && width.is_narrow,
@@ -82,7 +82,8 @@ mod tests {
         assert_eq!(narrowness(&[-1.0, 1.0], 5.0), None);
     }
 
-    /// From 3 or 5 to 20 repeats, until 5 %, over scatters for which the first, some, or the last repeats end a point.
+    /// At least 3 or 5, and at most 20 repeats, until a half-width of 5 %. The scatters end a point after the first, some, or the last of the
+    /// repeats.
     #[test]
     fn intervals_of_stopped_points_hold_the_mean() {
         for least in [3, 5] {
@@ -110,7 +111,8 @@ mod tests {
         }
     }
 
-    /// Values with a tail: from five repeats on more points hold than from three, and neither as many as of normal values.
+    /// Values with a tail: with a minimum of five repeats, intervals contain the mean more often than with three, and in both cases less often than
+    /// for normal values.
     #[test]
     fn points_with_a_tail_are_held_less_often_and_more_often_from_five_repeats_on() {
         let uniform = |z: f64| 0.5 * statrs::function::erf::erfc(-z / std::f64::consts::SQRT_2);

@@ -1,4 +1,4 @@
-//! Intervals of a mean by Student's t: of the values, of their logarithms, or corrected for skewness.
+//! Intervals of a mean by Student's t, computed from the values, from their logarithms, or with a correction for skewness.
 
 use super::{
     interval::{Interval, LEVEL},
@@ -7,13 +7,13 @@ use super::{
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Positive values whose largest is more than this many times the smallest are taken to be skewed.
+/// Ratio of the largest to the smallest of positive values above which they are treated as skewed.
 const SKEWED: f64 = 2.0;
 
-/// Fewest values whose skewness is worth a correction.
+/// Minimum number of values for which the interval is corrected for skewness.
 pub(super) const CORRECTED_FROM: usize = 10;
 
-/// How an interval of a mean was made.
+/// How an interval of a mean was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -23,15 +23,15 @@ pub enum Scale {
     Logarithms,
     /// Student's t of the values, corrected for their skewness.
     Skewness,
-    /// Student's t of the logarithms, with the scatter that all points have in common.
+    /// Student's t of the logarithms, with the pooled scatter of all points.
     Pooled,
 }
 
 impl Scale {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] = [Self::Values, Self::Logarithms, Self::Skewness, Self::Pooled];
 
-    /// The name in data files.
+    /// Returns the name in data files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Values => "values",
@@ -42,17 +42,17 @@ impl Scale {
     }
 }
 
-/// Returns the two-sided 95 % quantile of Student's t; infinite without degrees of freedom.
+/// Returns the two-sided 95 % quantile of Student's t; infinite if there are no degrees of freedom.
 pub fn t_quantile(freedom: f64) -> f64 {
     t_quantile_at(LEVEL, freedom)
 }
 
-/// Returns the two-sided quantile at another level.
+/// Returns the two-sided quantile of Student's t at this level.
 pub(super) fn t_quantile_at(level: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + level / 2.0))
 }
 
-/// Returns the probability that Student's t is at least as far from 0 as this, on either side.
+/// Returns the two-sided probability that Student's t is at least this far from 0.
 pub fn t_probability(t: f64, freedom: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, freedom) {
         Ok(student) if t.is_finite() => 2.0 * student.sf(t.abs()),
@@ -61,7 +61,7 @@ pub fn t_probability(t: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Returns whether positive values differ so much that they are taken for log-normal.
+/// Returns whether positive values differ enough to be treated as log-normal.
 pub fn is_skewed(values: &[f64]) -> bool {
     let (smallest, largest) = values
         .iter()
@@ -69,23 +69,23 @@ pub fn is_skewed(values: &[f64]) -> bool {
     smallest > 0.0 && largest > SKEWED * smallest
 }
 
-/// Returns the 95 % interval of the mean of the distribution that the values are from, and how it was made. `None` for fewer than two values.
+/// Returns the 95 % interval of the mean of the distribution of the values, and its method. Returns `None` for fewer than two values.
 ///
-/// Of ten values or more, Student's t corrected for skewness: x̄ - s g⁻¹(±t/√n) with g⁻¹(y) = (∛(1 + γ (y - γ/(6n))) - 1)/(γ/3) and the sample's
-/// skewness γ (Hall 1992, On the removal of skewness by transformation, J. R. Stat. Soc. B 54). It assumes no distribution, so it comes nearer
-/// to 95 % the more values there are.
+/// For ten values or more, it is Student's t corrected for skewness: x̄ - s g⁻¹(±t/√n) with g⁻¹(y) = (∛(1 + γ (y - γ/(6n))) - 1)/(γ/3) and the
+/// sample's skewness γ (Hall 1992, On the removal of skewness by transformation, J. R. Stat. Soc. B 54). It assumes no distribution, and its
+/// coverage approaches 95 % as the number of values grows.
 ///
-/// Of fewer, Student's t, x̄ ± t s/√n. Positive values that differ by more than a factor of two, or whose interval would reach down to 0, are
-/// taken for log-normal: exp(m + v/2 ± t √(v/n + v²/(2(n - 1)))) with mean m and variance v of the logarithms (Cox's method with Student's t:
-/// Olsson 2005, Confidence intervals for the mean of a log-normal distribution, J. Stat. Educ. 13). It is widened to the mean of the values
-/// where that lies outside. For many values this would not do: their range exceeds a factor of two whatever they are from.
+/// For fewer values, it is Student's t, x̄ ± t s/√n. Positive values that differ by more than a factor of two, or whose interval would reach 0, are
+/// treated as log-normal: exp(m + v/2 ± t √(v/n + v²/(2(n - 1)))) with mean m and variance v of the logarithms (Cox's method with Student's t:
+/// Olsson 2005, Confidence intervals for the mean of a log-normal distribution, J. Stat. Educ. 13). This interval is widened to contain the mean of
+/// the values. Many values are not treated as log-normal, because they differ by more than a factor of two for any distribution.
 ///
-/// Values none of which is negative are taken for quantities that cannot be, such as bytes and seconds: the interval ends at 0.
+/// If no value is negative, the quantity is assumed not to be negative, such as bytes and seconds, and the interval is cut off at 0.
 pub fn mean_interval(values: &[f64]) -> Option<(Interval, Scale)> {
     mean_interval_at(LEVEL, values)
 }
 
-/// Returns the same at another level.
+/// Returns the interval of [`mean_interval`] at another level.
 pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, Scale)> {
     let (centre, sd, n) = (mean(values)?, sample_sd(values)?, values.len() as f64);
     let t = t_quantile_at(level, n - 1.0);
@@ -110,7 +110,7 @@ pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, 
             Scale::Skewness,
         ));
     }
-    // without scatter the width is 0, whatever t is
+    // without scatter the width is 0 for any t
     let half = if sd > 0.0 { t * sd / n.sqrt() } else { 0.0 };
     let plain = Interval {
         low: centre - half,
@@ -122,7 +122,7 @@ pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, 
             return Some((interval, Scale::Logarithms));
         }
     }
-    // the logarithms of two values may tell nothing: the mean is not negative at least
+    // the logarithms of two values may give no interval; the mean is then known not to be negative
     Some((
         Interval {
             low: plain.low.max(least),
@@ -132,8 +132,8 @@ pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, 
     ))
 }
 
-/// Returns the interval of the mean of a log-normal distribution by a variance of the logarithms and its degrees of freedom, widened to the mean of
-/// the values. `None` if it has no end.
+/// Returns the interval of the mean of a log-normal distribution from a variance of the logarithms and its degrees of freedom, widened to contain
+/// the mean of the values. Returns `None` if an end is infinite.
 pub(super) fn log_normal_interval(
     values: &[f64],
     variance: f64,
@@ -150,7 +150,7 @@ pub(super) fn log_normal_interval(
     })
 }
 
-/// The sample's skewness; 0 without scatter.
+/// Returns the sample's skewness; 0 without scatter.
 fn skewness(values: &[f64], centre: f64) -> f64 {
     let moment = |power: i32| {
         values.iter().map(|v| (v - centre).powi(power)).sum::<f64>() / values.len() as f64
@@ -162,7 +162,7 @@ fn skewness(values: &[f64], centre: f64) -> f64 {
 /// Inverts Hall's cubic transformation of a studentized mean.
 fn uncorrected(y: f64, skewness: f64, n: f64) -> f64 {
     let u = skewness * (y - skewness / (6.0 * n));
-    // of a small skewness the difference of the root from 1 would be lost to rounding
+    // at small skewness, subtracting 1 from the root would lose all digits
     let root = if u > -0.5 {
         (u.ln_1p() / 3.0).exp_m1()
     } else {
@@ -205,7 +205,7 @@ mod tests {
         );
     }
 
-    /// By Python from the formula: m = ln 2, v = (ln 2)², t of two degrees of freedom.
+    /// Expected values computed in Python from the formula: m = ln 2, v = (ln 2)², t for two degrees of freedom.
     #[test]
     fn values_that_differ_much_have_the_interval_of_a_log_normal_mean() {
         let (i, scale) = mean_interval(&[1.0, 2.0, 4.0]).expect("an interval");
@@ -231,7 +231,7 @@ mod tests {
                 "{values:?}: {i:?}"
             );
         }
-        // numbers that may be negative are not taken for logarithms
+        // values that may be negative are not treated as log-normal
         let (i, scale) = mean_interval(&[-1.0, 0.5, 3.0]).expect("an interval");
         assert!(i.low < -1.0 && scale == Scale::Values);
     }
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Symmetric values as by Student; the others by Python from the formula.
+    /// Symmetric values give Student's interval; the other expected values are computed in Python from the formula.
     #[test]
     fn ten_values_are_corrected_for_skewness() {
         let symmetric = [-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0];
@@ -285,7 +285,7 @@ mod tests {
         );
     }
 
-    /// A larger outlier does not make the interval narrower, as it did where the range decides what values are taken for.
+    /// A larger outlier does not make the interval narrower, as it did when the range of the values selected the distribution.
     #[test]
     fn a_larger_outlier_makes_the_interval_wider() {
         let of = |outlier: f64| {
@@ -299,7 +299,7 @@ mod tests {
         assert!(widths.windows(2).all(|w| w[0] < w[1]), "{widths:?}");
     }
 
-    /// Distributions that are neither normal nor log-normal: with more repeats the intervals hold more often, not less.
+    /// Distributions that are neither normal nor log-normal: with more repeats, intervals contain the mean more often, not less often.
     #[test]
     fn many_values_with_a_tail_are_not_taken_for_log_normal() {
         let uniform = |z: f64| 0.5 * statrs::function::erf::erfc(-z / std::f64::consts::SQRT_2);
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Coverage of samples of n values by their nature; the truth is the mean of the distribution.
+    /// Returns how often the interval of n random values contains the true mean `truth` of their distribution.
     fn coverage(n: usize, truth: f64, value: impl Fn(f64) -> f64) -> f64 {
         let mut random = seeded([&[n as f64, truth][..]]);
         share(4000, || {

@@ -1,4 +1,4 @@
-//! The numbers that a table cell holds.
+//! Statistics of one table cell.
 
 use super::{
     blocks::block_means,
@@ -28,15 +28,15 @@ pub struct Summary {
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// 95 % interval of the mean; `None` for one value, or if the values scatter too much: an interval wider than ten times the mean is none.
+    /// 95 % interval of the mean; `None` for one value, or if the interval would be wider than ten times the mean.
     pub interval: Option<Interval>,
-    /// How it was made; `None` without one.
+    /// How the interval was computed; `None` without an interval.
     pub interval_of: Option<Scale>,
-    /// How many values it takes for an interval, if they scatter as these do; `None` with an interval, or for one value.
+    /// The number of values needed for an interval if further values scatter like these; `None` with an interval, or for one value.
     pub values_needed: Option<usize>,
     /// 95 % interval of the median by order statistics; `None` for fewer than six values.
     pub median_interval: Option<Interval>,
-    /// Coefficient of variation; `None` for one value, or if one is not positive.
+    /// Coefficient of variation; `None` for one value, or if a value is not positive.
     pub variation: Option<Variation>,
     /// Number of values beyond the inner fences but within the outer ones.
     pub mild: usize,
@@ -45,18 +45,18 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarises the finite values. `None` if there are none.
+    /// Summarises the finite values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         Self::with(values, mean_interval)
     }
 
-    /// Summarises repeats that ended when an interval was narrow: that of the mean is wider, so that it holds as often.
+    /// Summarises repeats that ended as soon as their interval was narrow. The interval of the mean is wider, to restore its coverage.
     pub fn of_stopped(values: &[f64]) -> Option<Self> {
         Self::with(values, stopped_interval)
     }
 
-    /// Summarises repeats in blocks, each with the number of its block: mean and interval are those of the means of blocks, so that what
-    /// differs between blocks is in the interval. The rest is of the values. As [`Self::of`] if all are of one block.
+    /// Summarises repeats in blocks, each value with the number of its block. Mean and interval are those of the block means, so that the interval
+    /// includes differences between blocks. The other statistics are those of the values. With one block, the result is that of [`Self::of`].
     pub fn of_blocks(values: &[(u32, f64)]) -> Option<Self> {
         let all = Self::of(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
         let means = block_means(values);
@@ -71,7 +71,7 @@ impl Summary {
         Some(of_means)
     }
 
-    /// Gives the mean of fewer than five independent values the interval by the scatter that points have in common.
+    /// Replaces the interval of the mean by one from the pooled scatter of all points. Applies to fewer than five independent values.
     pub fn pool(&mut self, values: &[f64], common: &CommonScatter) {
         let pooled = Some(values)
             .filter(|values| values.len() < OWN_FROM)
@@ -81,7 +81,7 @@ impl Summary {
         }
     }
 
-    /// Says why there is no interval of the mean; `None` if there is one.
+    /// Returns the reason why there is no interval of the mean; `None` if there is one.
     pub fn why_no_interval(&self) -> Option<String> {
         match (self.interval, self.n, self.values_needed) {
             (Some(_), ..) => None,
@@ -93,14 +93,15 @@ impl Summary {
         }
     }
 
-    /// Sets the interval of the mean of independent values, if it is of use; `variance` is that of their logarithms behind it.
+    /// Sets the interval of the mean of independent values if it is narrow enough. `variance` is the variance of the logarithms that it is based
+    /// on.
     fn set_interval(
         &mut self,
         values: &[f64],
         interval: Option<(Interval, Scale)>,
         variance: Option<f64>,
     ) {
-        // a mean of what may be negative may be near 0
+        // the mean of values that may be negative may be near 0
         let value = if self.min < 0.0 {
             self.mean.abs().max(-self.min).max(self.max)
         } else {
@@ -146,7 +147,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// Returns the worst class of outliers among the values.
+    /// Returns the most severe kind of outlier among the values.
     pub fn outlier(&self) -> Option<Outlier> {
         match (self.severe, self.mild) {
             (0, 0) => None,
@@ -156,8 +157,8 @@ impl Summary {
     }
 }
 
-/// How many values with this variance of their logarithms have an interval of use: ten at most, from which on none of them is far too wide. `None` if
-/// these are as many.
+/// Returns the total number of values needed for a useful interval, given the variance of their logarithms. It is at most ten: from ten values on,
+/// intervals are narrow enough. Returns `None` if `have` is already ten or more.
 fn values_needed(variance: Option<f64>, have: usize) -> Option<usize> {
     let enough = |n: &usize| {
         let (count, freedom) = (*n as f64, *n as f64 - 1.0);
@@ -241,7 +242,7 @@ mod tests {
                 && s.interval_of == Some(Scale::Pooled),
             "{s:?}"
         );
-        // five are enough
+        // five values are enough
         let five = [1.0, 1.1, 0.9, 1.05, 0.95];
         let mut s = Summary::of(&five).expect("a summary");
         s.pool(&five, &common);
@@ -260,7 +261,7 @@ mod tests {
         ];
         let of = |values: &[(u32, f64)]| Summary::of_blocks(values).expect("a summary");
         let all = of(&values);
-        // means 10.1, 12.1, 11.1: standard deviation 1, and 4.3027 of Student's t with two degrees of freedom
+        // means 10.1, 12.1, 11.1: standard deviation 1; Student's t with two degrees of freedom is 4.3027
         let half = 4.302_652_729_911_275 / 3f64.sqrt();
         let interval = all.interval.expect("an interval");
         assert!(
@@ -274,7 +275,7 @@ mod tests {
             Summary::of(&one_block),
             "one block is as repeats without"
         );
-        // a block with fewer repeats weighs as much as the others
+        // a block with fewer repeats has the same weight as the others
         assert!((of(&values[1..]).mean - (10.2 + 12.1 + 11.1) / 3.0).abs() < 1e-12);
     }
 

@@ -8,23 +8,23 @@ use super::{
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// How much values scatter, as a part of their mean.
+/// Scatter of values relative to their mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Variation {
-    /// Standard deviation (n - 1) over mean.
+    /// Coefficient of variation: standard deviation (n - 1) divided by the mean.
     pub cv: f64,
-    /// Lower end of its 95 % interval.
+    /// Lower end of the 95 % interval of the coefficient.
     pub low: f64,
-    /// Upper end; `None`: these values do not bound it, or only far above their mean.
+    /// Upper end of the interval; `None` if the values give no useful upper bound.
     pub high: Option<f64>,
 }
 
 impl Variation {
-    /// Returns the variation of positive values. `None` for fewer than two values, or if one is not positive.
+    /// Returns the variation of positive values. Returns `None` for fewer than two values, or if a value is not positive.
     ///
-    /// The interval is that of Vangel (1996, Confidence intervals for a normal coefficient of variation, Am. Stat. 50), a modification of
-    /// McKay's. For values that are taken for log-normal, as they are for intervals of the mean, it is widened to that of √(exp(v) - 1) with the
-    /// variance v of the logarithms.
+    /// The interval is that of Vangel (1996, Confidence intervals for a normal coefficient of variation, Am. Stat. 50), a modification of McKay's.
+    /// For values that are treated as log-normal, as in intervals of the mean, it is widened to the interval of √(exp(v) - 1), with the variance v
+    /// of the logarithms.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (centre, sd) = (mean(values)?, sample_sd(values)?);
         if values.iter().any(|v| *v <= 0.0) {
@@ -44,7 +44,7 @@ impl Variation {
             let variance = sample_sd(&values.iter().map(|v| v.ln()).collect::<Vec<_>>())?.powi(2);
             let end = |p: f64| (freedom * variance / chi.inverse_cdf(p)).exp_m1().sqrt();
             low = low.min(end(1.0 - tail));
-            // what bounds the logarithms need not bound the values
+            // a bound for the logarithms need not be a finite bound for the values
             high = high
                 .map(|high| high.max(end(tail)))
                 .filter(|high| high.is_finite());

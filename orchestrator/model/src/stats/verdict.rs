@@ -1,39 +1,40 @@
-//! What the comparison of two samples says in words: the same, larger, smaller, or nothing yet.
+//! Verdict of the comparison of two samples: the same, larger, smaller, or undecided.
 
 use super::{compare::Comparison, student::t_quantile_at};
 use serde::Serialize;
 
-/// Repeats of a side beyond which nobody is advised to go.
-const MOST_REPEATS: usize = 1000;
+/// Maximum number of repeats of a side that is recommended.
+const MAX_REPEATS: usize = 1000;
 
-/// The quantile of the normal distribution for the chance with which the advised repeats decide, if the observed difference is the true one:
-/// four times in five.
+/// Quantile of the normal distribution for a power of 80 %: with the recommended number of repeats, four of five comparisons decide, if the
+/// observed difference is the true one.
 const POWER_Z: f64 = 0.841_621;
 
-/// What a comparison says.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// The whole interval of the ratio is within the margin: any difference is too small to matter.
     Same,
-    /// The first is larger, by more than the scatter of the repeats explains.
+    /// The first side is larger, by more than the scatter of the repeats explains.
     Larger,
-    /// The first is smaller, by more than the scatter of the repeats explains.
+    /// The first side is smaller, by more than the scatter of the repeats explains.
     Smaller,
-    /// Neither is shown.
+    /// Neither a difference nor equality is shown.
     CannotTell {
-        /// How many more repeats of each side would decide four times in five, if the observed difference is the true one; `None` if a side has
-        /// one repeat, whose scatter nobody knows, or more than a thousand would be needed.
+        /// Number of further repeats of each side with which four of five comparisons would decide, if the observed difference is the true one.
+        /// `None` if a side has one repeat, so that its scatter is unknown, or if more than a thousand repeats would be needed.
         more_repeats: Option<usize>,
     },
 }
 
 impl Verdict {
-    /// Judges a comparison, after the adjustment for the number of comparisons if there is one. `margin` is the largest relative difference
-    /// that does not matter, as in 0.05: the sides are the same if the interval of their ratio lies between 1 / (1 + margin) and 1 + margin.
+    /// Returns the verdict of a comparison, after the adjustment for the number of comparisons, if there was one. `margin` is the largest relative
+    /// difference that does not matter, such as 0.05. Both sides are the same if the interval of their ratio is between 1 / (1 + margin) and 1 +
+    /// margin.
     ///
-    /// The interval is of 95 % or, adjusted, of more, where the usual test of equivalence (Schuirmann 1987, A comparison of the two one-sided tests procedure) takes
-    /// 90 %: `Same` is wrong in at most 2.5 of 100 cases, not 5.
+    /// The interval has a confidence level of 95 % or, adjusted, more. The usual test of equivalence (Schuirmann 1987, A comparison of the two
+    /// one-sided tests procedure) uses 90 %. With 95 %, `Same` is wrong in at most 2.5 of 100 cases instead of 5.
     pub fn of(comparison: &Comparison, margin: f64) -> Self {
         let within = comparison
             .interval
@@ -54,8 +55,8 @@ impl Verdict {
     }
 }
 
-/// The repeats that are missing on each side. With n of each, the interval of the logarithm of the ratio is as wide as t / √n; it decides with
-/// the chance of [`POWER_Z`] when its half width h fulfils |d| ≥ h (1 + z / t) for a difference, or margin - |d| ≥ h (1 + z / t) for sameness.
+/// Returns the number of repeats missing on each side. With n repeats on each side, the half-width h of the ratio's logarithm is proportional to t
+/// / √n. The power is that of [`POWER_Z`] if |d| ≥ h (1 + z / t) for a difference, or margin - |d| ≥ h (1 + z / t) for equality.
 fn more_repeats(comparison: &Comparison, margin: f64) -> Option<usize> {
     let error = comparison.log_error()?;
     let have = comparison.n.0.min(comparison.n.1);
@@ -72,8 +73,8 @@ fn more_repeats(comparison: &Comparison, margin: f64) -> Option<usize> {
         let t = t_quantile_at(1.0 - comparison.level, freedom(n));
         error * (have as f64 / n as f64).sqrt() * (t + POWER_Z)
     };
-    // falls with n
-    let (mut low, mut high) = (have, MOST_REPEATS + have);
+    // the required distance falls with n
+    let (mut low, mut high) = (have, MAX_REPEATS + have);
     if needed(high) > room {
         return None;
     }
@@ -126,7 +127,7 @@ mod tests {
             matches!(wide, Verdict::CannotTell { more_repeats: Some(more) } if more > 3),
             "{wide:?}"
         );
-        // not even a thousand would show so small a difference, or bring so wide an interval into the margin
+        // even a thousand repeats would neither show this small a difference nor bring this wide an interval into the margin
         assert_eq!(
             judged(&[10.0, 200.0], &[10.0, 201.0], 1e-6),
             Verdict::CannotTell { more_repeats: None }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_the_adjustment_takes_back_is_not_told() {
+    fn a_difference_that_the_adjustment_removes_is_not_reported() {
         let mut one = compare(&[102.0, 103.0, 104.5], &[99.5, 100.4, 100.9]).expect("a comparison");
         assert_eq!(Verdict::of(&one, 0.001), Verdict::Larger, "{one:?}");
         let mut others =
@@ -153,7 +154,8 @@ mod tests {
         );
     }
 
-    /// Simulated: sides that are at the edge of the margin are called the same, equal sides different, and how often the advised repeats decide.
+    /// Simulates three error rates: sides at the edge of the margin called the same, equal sides called different, and the recommended repeats not
+    /// deciding.
     #[test]
     fn verdicts_are_wrong_as_rarely_as_they_say() {
         let mut random = seeded([[1.0, 2.0].as_slice()]);

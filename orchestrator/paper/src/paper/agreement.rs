@@ -1,4 +1,4 @@
-//! The plot of a paper: what is held against its numbers, over the numbers in print.
+//! The plot that compares recomputed, modelled and measured numbers with the printed ones.
 
 use super::judge::Reproduction;
 use cvc_analysis::report::{AgreementPanel, ComparedNumber, agreement_plot};
@@ -6,20 +6,20 @@ use cvc_index::error::AnalysisError;
 use cvc_show::{Block, Section};
 use indexmap::IndexMap;
 
-/// The series, in the order of what a cell shows below the printed number.
+/// Names of the series, in the order of the lines below a printed number in a cell.
 const SERIES: [&str; 3] = [
     "= recomputed from the paper's inputs",
     "\u{25c7} another model",
     "\u{25cf} measured here",
 ];
 
-/// Fewest numbers of a unit that make a panel.
-const FEWEST: usize = 3;
+/// Minimum number of values with the same unit for a panel.
+const MIN_NUMBERS: usize = 3;
 
-/// Most panels; the units with most numbers come first.
+/// Maximum number of panels. If there are more units, the units with the most values are drawn.
 const MOST: usize = 6;
 
-/// Builds the section; `None` if there is nothing to draw.
+/// Returns the section with the plot; `None` if there is nothing to draw.
 pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisError> {
     let mut units: IndexMap<&str, Vec<ComparedNumber>> = IndexMap::new();
     let mut left_out = 0;
@@ -51,7 +51,7 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
         }
     }
     let all: usize = units.values().map(Vec::len).sum();
-    units.retain(|_, numbers| numbers.len() >= FEWEST);
+    units.retain(|_, numbers| numbers.len() >= MIN_NUMBERS);
     units.sort_by(|_, a, _, b| b.len().cmp(&a.len()));
     units.truncate(MOST);
     if units.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
             numbers,
         })
         .collect();
-    // a series that no panel has needs no name
+    // a series without values is not listed in the legend
     let series: Vec<String> = SERIES
         .iter()
         .enumerate()
@@ -85,8 +85,8 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
             }
         })
         .collect();
-    let mut caption = "Each mark is a cell: right is what stands in print, up what is held against it. On the line both are equal; a mark far from it \
-                       is a misprint, or a number that the formula misses. Both axes are logarithmic."
+    let mut caption = "Each mark is a cell: the printed number (horizontal) and the number compared with it (vertical). They are equal on the line; a mark far from it \
+                       is a misprint, or a number that the formula does not reproduce. Both axes are logarithmic."
         .to_owned();
     let names: Vec<&str> = series
         .iter()
@@ -99,13 +99,17 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
     let missing = left_out + all - drawn;
     if missing > 0 {
         caption.push_str(&format!(
-            " Not drawn: {missing} that are not above 0, or of a unit with few; the tables have them."
+            " Not drawn: {missing} that are not above 0 or whose unit has too few numbers; the tables have them."
         ));
     }
-    let plot = agreement_plot(("agreement", "Against print", &caption), &series, &panels)?;
+    let plot = agreement_plot(
+        ("agreement", "Compared with print", &caption),
+        &series,
+        &panels,
+    )?;
     Ok(Some(Section {
         id: "plot",
-        title: "Predicted and measured against print".to_owned(),
+        title: "Predicted and measured, compared with print".to_owned(),
         blocks: vec![Block::Plot(plot)],
     }))
 }

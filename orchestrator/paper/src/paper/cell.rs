@@ -1,4 +1,4 @@
-//! The cells of a table in print.
+//! The cells of a printed table.
 
 use super::{
     definition::{Effect, Kind, Likely, TableDefinition},
@@ -6,11 +6,11 @@ use super::{
 };
 use serde::Serialize;
 
-/// A cell in print.
+/// A printed cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "cell", content = "printed", rename_all = "kebab-case")]
 pub enum Cell {
-    /// Nothing is printed.
+    /// An empty cell.
     Empty,
     /// Text.
     Label(String),
@@ -19,7 +19,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// As it is printed.
+    /// Returns the printed text.
     pub fn text(&self) -> &str {
         match self {
             Self::Empty => "",
@@ -28,7 +28,7 @@ impl Cell {
         }
     }
 
-    /// The number, if it is one.
+    /// Returns the number; `None` for a text or an empty cell.
     pub fn number(&self) -> Option<&Printed> {
         match self {
             Self::Number(printed) => Some(printed),
@@ -37,7 +37,7 @@ impl Cell {
     }
 }
 
-/// What names a row: its cells that say what it is about; numbers with their headings.
+/// Returns the name of a row: the texts of its label cells, and its numbers with their headings.
 pub(super) fn row_name<'c>(
     definition: &TableDefinition,
     cells: impl Iterator<Item = &'c Cell>,
@@ -71,7 +71,7 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// What was probably meant, if the cell is wrong.
+    /// Returns the probable value if the printed one is wrong; otherwise `None`.
     pub fn meant(&self) -> Option<&Likely> {
         self.likely
             .as_ref()
@@ -79,46 +79,46 @@ impl Attached {
     }
 }
 
-/// That a cell is wrong in print.
+/// A misprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Misprint<'t> {
     /// Index into the paper's anomalies.
     pub anomaly: usize,
-    /// What was probably meant, if that is known.
+    /// The probable value, if known.
     pub likely: Option<&'t Likely>,
 }
 
-/// A table in print.
+/// A printed table.
 #[derive(Clone, Debug)]
 pub struct PrintedTable {
-    /// What it is.
+    /// Definition of the table.
     pub definition: TableDefinition,
     pub(super) cells: Vec<Vec<Cell>>,
-    /// Anomalies of each cell.
+    /// Anomalies of each cell, by row and column.
     pub(super) attached: Vec<Vec<Vec<Attached>>>,
-    /// Anomalies of the table as a whole, as indices into the paper's.
+    /// Anomalies of the whole table, as indices into the paper's anomalies.
     pub(super) notes: Vec<usize>,
 }
 
 impl PrintedTable {
-    /// Rows in the order of print, each with a cell for every column.
+    /// Returns the rows in printed order, each with a cell for every column.
     pub fn rows(&self) -> &[Vec<Cell>] {
         &self.cells
     }
 
-    /// What names a row: the cells that say what it is about.
+    /// Returns the name of a row, composed of its label cells.
     pub fn row_name(&self, row: usize) -> String {
         self.cells.get(row).map_or_else(String::new, |cells| {
             row_name(&self.definition, cells.iter())
         })
     }
 
-    /// Index of a column.
+    /// Returns the index of a column.
     pub fn column(&self, id: &str) -> Option<usize> {
         self.definition.columns.iter().position(|c| c.id == id)
     }
 
-    /// That a cell is wrong in print, if it is.
+    /// Returns the misprint of a cell; `None` if it has none.
     pub fn misprint(&self, row: usize, column: &str) -> Option<Misprint<'_>> {
         let attached = self.attached.get(row)?.get(self.column(column)?)?;
         attached
@@ -130,7 +130,7 @@ impl PrintedTable {
             })
     }
 
-    /// A cell.
+    /// Returns a cell.
     pub fn cell(&self, row: usize, column: &str) -> Option<&Cell> {
         self.cells.get(row)?.get(self.column(column)?)
     }

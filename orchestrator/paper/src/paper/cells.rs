@@ -1,15 +1,15 @@
-//! All cells of a paper in one long table, for programs.
+//! All cells of a paper in one long table, for use by other programs.
 
 use super::{
-    judge::{JudgedCell, Reproduction, Verdict, significant_digits},
-    verdict_words::words,
+    judge::{CellVerdict, JudgedCell, Reproduction, significant_digits},
+    verdict_words::describe_verdict,
 };
 use cvc_show::{Cell, Column, Table};
 
-/// Digits of numbers that were computed: as many as a double surely has.
+/// Significant digits of computed numbers: as many as a double always represents exactly.
 const DIGITS: usize = 15;
 
-/// One row for each cell that was judged, in the order of print: what stands in print, what is held against it, and the verdict.
+/// Returns a table with one row for each judged cell, in printed order: the printed number, the numbers compared with it, and the verdict.
 pub(super) fn table(of: &Reproduction) -> Table {
     let columns = [
         "table",
@@ -39,12 +39,12 @@ pub(super) fn table(of: &Reproduction) -> Table {
         for (n, cells) in t.rows.iter().enumerate() {
             let about = t.row_name(n);
             for (column, cell) in t.definition.columns.iter().zip(cells) {
-                if matches!(cell.verdict, Verdict::Empty | Verdict::Label) {
+                if matches!(cell.verdict, CellVerdict::Empty | CellVerdict::Label) {
                     continue;
                 }
-                let (mark, verdict) = words(&cell.verdict);
+                let (mark, verdict) = describe_verdict(&cell.verdict);
                 let (confidence, likely) = match &cell.verdict {
-                    Verdict::PrintedWrong {
+                    CellVerdict::PrintedWrong {
                         confidence, likely, ..
                     } => (confidence.word(), likely.as_str()),
                     _ => ("", ""),
@@ -75,7 +75,7 @@ pub(super) fn table(of: &Reproduction) -> Table {
     table
 }
 
-/// The verdict in words, and why a measurement differs.
+/// Returns the verdict as text, with the reason why a measurement differs.
 fn note(verdict: &str, cell: &JudgedCell) -> String {
     let reason = cell
         .measured

@@ -1,4 +1,4 @@
-//! `paper.toml`: the tables of a paper, and the cells that are known to be wrong.
+//! `paper.toml`: the tables of a paper, and its known misprints.
 
 use cvc_show::Confidence;
 use indexmap::IndexMap;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the format of `paper.toml`.
 pub const SCHEMA: u32 = 1;
 
-/// `paper.toml` as it is written.
+/// The contents of `paper.toml` before checks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPaper {
@@ -24,19 +24,101 @@ pub(super) struct RawPaper {
     pub tables: Vec<TableDefinition>,
     #[serde(default)]
     pub anomaly_cells: Vec<AnomalyCells>,
+    #[serde(default)]
+    pub figures: Vec<FigureDefinition>,
 }
 
-/// A table, as the folder of its paper describes it.
+/// A text or a list of texts.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "a text or a list of texts")]
+pub enum CellValues {
+    /// One text.
+    One(String),
+    /// Several texts.
+    Many(Vec<String>),
+}
+
+impl CellValues {
+    /// Returns all texts.
+    pub fn list(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Many(list) => list,
+        }
+    }
+
+    /// Returns whether a cell equals one of the texts.
+    pub fn has(&self, cell: &str) -> bool {
+        self.list().iter().any(|text| text == cell)
+    }
+}
+
+/// A figure of the paper whose numbers are in a table.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureDefinition {
+    /// Identifier: the number of the figure.
+    pub id: String,
+    /// Heading for display: `Figure 4.3`.
+    pub title: String,
+    /// Caption in cvc's own words.
+    pub caption: String,
+    /// The table with the numbers.
+    pub table: String,
+    /// Rows in the figure: for each column, a cell value or a list of values. Empty for all rows.
+    #[serde(default, skip_serializing)]
+    pub rows: IndexMap<String, CellValues>,
+    /// Name of a row on the horizontal axis; `{column}` is replaced by a cell.
+    pub along: String,
+    /// Title of the horizontal axis.
+    pub along_title: String,
+    /// Title of the axis of values, with unit.
+    pub axis: String,
+    /// How the values are drawn.
+    #[serde(default)]
+    pub marks: FigureMarks,
+    /// Whether values are drawn as percent of the sum of all series.
+    #[serde(default)]
+    pub percent: bool,
+    /// The series to draw.
+    pub series: Vec<FigureSeries>,
+}
+
+/// How the values of a figure are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureMarks {
+    /// Marks joined by lines.
+    #[default]
+    Lines,
+    /// Bars side by side.
+    Bars,
+}
+
+/// A series of a figure.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSeries {
+    /// Name of the series.
+    pub name: String,
+    /// The column with its values.
+    pub column: String,
+    /// Rows in the series, out of those in the figure.
+    #[serde(default, skip_serializing)]
+    pub rows: IndexMap<String, CellValues>,
+}
+
+/// A table as defined in the folder of its paper.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDefinition {
-    /// Its identifier: its number in print, or a word.
+    /// Identifier: the number of the table, or a word.
     pub id: String,
-    /// Heading for people: `Table 5.1`.
+    /// Heading for display: `Table 5.1`.
     pub title: String,
-    /// Its values, relative to the folder.
+    /// Path of the file with its values, relative to the folder.
     pub file: String,
-    /// What it shows, in own words.
+    /// Caption in cvc's own words.
     pub caption: String,
     /// Page, as printed.
     #[serde(default)]
@@ -47,16 +129,16 @@ pub struct TableDefinition {
     /// MPI library.
     #[serde(default)]
     pub mpi: Option<String>,
-    /// Where it was measured.
+    /// The machine on which the authors measured.
     #[serde(default)]
     pub cluster: Option<String>,
-    /// What was run.
+    /// The application that was run.
     #[serde(default)]
     pub application: Option<String>,
-    /// What a reader of the file has to know.
+    /// A note for readers of the file.
     #[serde(default)]
     pub note: Option<String>,
-    /// The columns, in the order of print.
+    /// The columns in printed order.
     pub columns: Vec<ColumnDefinition>,
 }
 
@@ -66,43 +148,43 @@ pub struct TableDefinition {
 pub struct ColumnDefinition {
     /// Name in the file.
     pub id: String,
-    /// Heading for people.
+    /// Heading for display.
     pub heading: String,
     /// Unit of its numbers.
     #[serde(default)]
     pub unit: Option<String>,
-    /// What its cells are.
+    /// The content of its cells.
     pub kind: Kind,
-    /// Decimals that it is printed with: at least a number, or `column` (as many as the longest cell has). Files lose zeros at the end.
+    /// Number of decimals in print: a minimum number, or `column` (as many as the longest cell). Needed because zeros at the end are lost in files.
     #[serde(default)]
     pub decimals: Decimals,
-    /// Cells may be empty.
+    /// Whether cells may be empty.
     #[serde(default)]
     pub optional: bool,
-    /// Numbers may be negative.
+    /// Whether numbers may be negative.
     #[serde(default)]
     pub signed: bool,
-    /// Numbers may be cut off behind their last digit instead of rounded.
+    /// Whether numbers may be truncated after the last printed digit instead of rounded.
     #[serde(default)]
     pub cut: bool,
     /// The rule that recomputes its cells.
     #[serde(default)]
     pub rule: Option<RuleUse>,
-    /// The rule that gives what another model says beside it.
+    /// The rule for the value of another model, which is shown in addition.
     #[serde(default)]
     pub model: Option<RuleUse>,
-    /// Tolerance of a recomputed number against print, in the unit of the column, with the reason.
+    /// Tolerance of a recomputed number, with the reason.
     #[serde(default)]
     pub tolerance: Option<Tolerance>,
 }
 
-/// What the cells of a column are.
+/// The content of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Text that says what a row is about.
+    /// Text that names the subject of a row.
     Label,
-    /// A number that says what a row is about: processes, nodes.
+    /// A number that names the subject of a row, such as processes or nodes.
     Setting,
     /// Measured by the authors.
     Measured,
@@ -112,13 +194,13 @@ pub enum Kind {
     Derived,
 }
 
-/// With how many decimals a column is printed.
+/// Number of decimals in a printed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Decimals {
     /// At least this number; more if a cell has more.
     AtLeast(u32),
-    /// As many as the cell has that has most.
+    /// As many as the cell with the most.
     Column(ColumnDecimals),
 }
 
@@ -128,7 +210,7 @@ impl Default for Decimals {
     }
 }
 
-/// The word for it in `paper.toml`.
+/// The word `column` as a number of decimals in `paper.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnDecimals {
@@ -136,30 +218,30 @@ pub enum ColumnDecimals {
     Column,
 }
 
-/// A rule with what it is applied to.
+/// A rule with its arguments.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum RuleUse {
-    /// A rule that needs nothing else.
+    /// A rule without arguments.
     Plain(String),
-    /// A rule with names of columns or other words.
+    /// A rule with arguments: names of columns, or other words.
     With {
-        /// Its name.
+        /// Name of the rule.
         name: String,
-        /// What it is applied to, in the order that the rule's own page gives.
+        /// The arguments, in the order documented by the rule.
         of: Vec<String>,
     },
 }
 
 impl RuleUse {
-    /// Its name.
+    /// Returns the name of the rule.
     pub fn name(&self) -> &str {
         match self {
             Self::Plain(name) | Self::With { name, .. } => name,
         }
     }
 
-    /// What it is applied to.
+    /// Returns the arguments of the rule.
     pub fn of(&self) -> &[String] {
         match self {
             Self::Plain(_) => &[],
@@ -168,63 +250,63 @@ impl RuleUse {
     }
 }
 
-/// A distance within which two numbers count as the same.
+/// A distance within which two numbers count as equal.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
     /// Distance in the unit of the column.
     #[serde(default)]
     pub by: Option<f64>,
-    /// Distance in percent of print.
+    /// Distance in percent of the printed number.
     #[serde(default)]
     pub pct: Option<f64>,
-    /// Why the printed digits cannot be expected.
+    /// The reason why the printed digits cannot be reproduced exactly.
     pub because: String,
 }
 
-/// A cell, a table or a passage that is wrong or doubtful in print: one row of `anomalies.csv`.
+/// A cell, a table or a passage of the paper that is wrong or doubtful: one row of `anomalies.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Anomaly {
-    /// Its name: `A34`.
+    /// Name, such as `A34`.
     pub id: String,
-    /// Table or passage, in words.
+    /// Table or passage, as text.
     pub table: String,
-    /// Cell, in words.
+    /// Cell, as text.
     pub cell: String,
-    /// What is printed.
+    /// The printed text.
     pub printed: String,
-    /// What was probably meant.
+    /// The probable value.
     pub likely: String,
-    /// Why.
+    /// The reason why the printed text is wrong or doubtful.
     pub why: String,
-    /// How sure that is.
+    /// The confidence that the cell, table or passage is wrong or doubtful.
     pub confidence: Confidence,
 }
 
-/// Where an anomaly belongs, for programs.
+/// The cells of an anomaly, in machine-readable form.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnomalyCells {
-    /// Its name in `anomalies.csv`.
+    /// Name of the anomaly in `anomalies.csv`.
     pub id: String,
-    /// The table; without one it concerns the paper as a whole.
+    /// The table; `None` if the anomaly concerns the paper as a whole.
     #[serde(default)]
     pub table: Option<String>,
-    /// Values that the cells of a row must have; without any, every row.
+    /// The rows: for each column, the value of the cell. Empty for every row.
     #[serde(default)]
     pub rows: IndexMap<String, String>,
-    /// Columns; without any, the table as a whole.
+    /// The columns; empty if the anomaly concerns the whole rows or the whole table.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// What it does to the cells.
+    /// Effect of the anomaly on the cells.
     #[serde(default)]
     pub effect: Effect,
-    /// What was probably meant: a number, or text in a column of text.
+    /// The probable value: a number, or a text in a column of text.
     #[serde(default)]
     pub likely: Option<Likely>,
 }
 
-/// What was probably meant in a cell.
+/// The probable value of a cell.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Likely {
@@ -235,7 +317,7 @@ pub enum Likely {
 }
 
 impl Likely {
-    /// The number.
+    /// Returns the number; `None` for a text.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),
@@ -243,7 +325,7 @@ impl Likely {
         }
     }
 
-    /// The text.
+    /// Returns the text; `None` for a number.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -252,13 +334,13 @@ impl Likely {
     }
 }
 
-/// What an anomaly does to its cells.
+/// Effect of an anomaly on its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// The printed value is wrong.
     Wrong,
-    /// A reader has to know something; the value stands.
+    /// A note for readers; the value is correct.
     #[default]
     Note,
 }

@@ -1,4 +1,4 @@
-//! The papers that cvc carries, so that it works away from its repository.
+//! The papers built into cvc, so that it works without its repository.
 
 use cvc_core::embedded;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments/papers");
 
-/// Directory with the papers of this version, written there if need be.
+/// Returns the directory with the papers of this version of cvc. Missing files are written there.
 pub fn directory() -> Result<PathBuf, StoreError> {
     embedded::directory("papers", &PAPERS)
 }

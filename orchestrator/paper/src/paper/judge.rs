@@ -1,25 +1,27 @@
-//! Judges every cell of a paper: the printed number, the one recomputed from the paper's own inputs, the one measured here, and the
-//! verdict.
+//! Judges every cell of a paper: compares the printed number with the number recomputed from the paper's own inputs and with the number measured
+//! here, and gives a verdict.
 
 use super::{
     cell::{Attached, Cell, PrintedTable, row_name},
-    definition::{Anomaly, Effect, Kind, Likely, TableDefinition, Tolerance},
+    claims::{self, ClaimOutcome},
+    definition::{Anomaly, Effect, FigureDefinition, Kind, Likely, TableDefinition, Tolerance},
     measured::{Agreement, CellKey, MeasuredHere, Measurements},
     modelled::Modelled,
     printed::{Digits, Printed, Recomputed},
     published::Paper,
     rules::{self, CellContext, NotRecomputable, Reads},
 };
+use cvc_core::units::counted;
 use cvc_show::Confidence;
 use serde::Serialize;
-use std::cell::RefCell;
+use std::{cell::RefCell, fmt};
 
-/// The deviation of a number from print.
+/// The deviation of a number from the printed one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Deviation {
-    /// The number minus print, in the unit of the column.
+    /// The number minus the printed one, in the unit of the column.
     pub by: f64,
-    /// The same in percent of print; `None` for a printed 0.
+    /// The deviation in percent of the printed number; `None` if that is 0.
     pub pct: Option<f64>,
 }
 
@@ -34,14 +36,14 @@ impl Deviation {
     }
 }
 
-/// `value` - `printed` without the digits that only rounding of binary fractions makes: 26.955468750000002132 - 26.95 is 0.00546875.
+/// Returns `value` - `printed` without the rounding errors of binary fractions: 26.955468750000002132 - 26.95 is 0.00546875.
 fn difference(value: f64, printed: f64) -> f64 {
     let by = value - printed;
     let largest = value.abs().max(printed.abs());
     if by == 0.0 || !by.is_finite() || largest == 0.0 {
         return by;
     }
-    // the last of the fourteen digits that the larger number surely has
+    // the last of the larger number's fourteen reliable digits
     let decimals = 13 - largest.log10().floor() as i32;
     match usize::try_from(decimals) {
         Ok(decimals) => format!("{by:.decimals$}").parse().unwrap_or(by),
@@ -49,13 +51,13 @@ fn difference(value: f64, printed: f64) -> f64 {
     }
 }
 
-/// A number rounded to so many significant digits: what arithmetic adds behind them says nothing.
+/// Rounds a number to this many significant digits.
 pub(super) fn significant_digits(value: f64, digits: usize) -> f64 {
     let behind = digits.saturating_sub(1);
     format!("{value:.behind$e}").parse().unwrap_or(value)
 }
 
-/// Misprints among the inputs that had to be corrected for a number to come out as printed.
+/// Misprints in the inputs that had to be corrected to obtain the printed number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Corrected(pub Vec<String>);
@@ -63,107 +65,162 @@ pub struct Corrected(pub Vec<String>);
 /// The verdict on a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Nothing is printed.
+pub enum CellVerdict {
+    /// The cell is empty.
     Empty,
-    /// It says what its row is about.
+    /// The cell names the subject of its row.
     Label,
-    /// The recomputed number, written with as many digits, is the printed one.
+    /// The recomputed number equals the printed one in all printed digits.
     Equal {
-        /// Rounded, or cut off.
+        /// Whether the printed number is rounded or truncated.
         digits: Digits,
-        /// With these misprints of its inputs corrected.
+        /// Misprints in the inputs that had to be corrected.
         corrected: Corrected,
     },
-    /// Equal too, but by a constant that was inferred from these very cells: it had to come out.
+    /// The recomputed number equals the printed one, but depends on a constant that was inferred from these same cells, so that equality proves
+    /// nothing.
     Inferred {
-        /// Rounded, or cut off.
+        /// Whether the printed number is rounded or truncated.
         digits: Digits,
-        /// The constant, or the choice.
+        /// The constant or choice that was inferred.
         constant: String,
-        /// With these misprints of its inputs corrected.
+        /// Misprints in the inputs that had to be corrected.
         corrected: Corrected,
     },
-    /// Not to the last digit, but as near as can be expected.
+    /// The recomputed number differs from the printed one by no more than a tolerance.
     Within {
-        /// Its tolerance, in the unit of the column.
+        /// The tolerance, in the unit of the column.
         tolerance: f64,
-        /// Why.
+        /// The reason for the tolerance.
         because: String,
-        /// With these misprints of its inputs corrected.
+        /// Misprints in the inputs that had to be corrected.
         corrected: Corrected,
     },
-    /// Another number.
+    /// The recomputed number differs from the printed one.
     Differs,
     /// The printed number is wrong.
     PrintedWrong {
-        /// The anomaly that says so.
+        /// Name of the anomaly that marks the cell as wrong.
         anomaly: String,
-        /// What was probably meant.
+        /// The probable value.
         likely: String,
-        /// The number that was probably meant, if it is one.
+        /// The probable value as a number, if it is one.
         likely_value: Option<f64>,
-        /// Why.
+        /// The reason why the printed number is wrong.
         why: String,
-        /// How sure that is.
+        /// The confidence that the printed number is wrong.
         confidence: Confidence,
     },
-    /// Nothing that is printed determines it.
+    /// The cell cannot be recomputed from other printed numbers.
     Cannot {
-        /// Why.
+        /// The reason why the cell cannot be recomputed.
         because: String,
     },
 }
 
-/// A measurement of today beside print.
+/// A measurement made here, compared with the printed number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedMeasurement {
     /// The measurement.
     pub measured: MeasuredHere,
-    /// Distance to print.
+    /// Deviation from the printed number.
     pub deviation: Deviation,
-    /// Whether that is within its tolerance.
+    /// Whether the deviation is within the tolerance.
     pub agreement: Agreement,
 }
 
-/// A cell with everything that is known of it.
+/// A cell with everything it is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedCell {
-    /// In print.
+    /// The printed cell.
     pub printed: Cell,
-    /// Out of the paper's own inputs, with the misprints corrected that the verdict names.
+    /// The number recomputed from the paper's own inputs, with its deviation. Misprints in the inputs are corrected if the verdict names them.
     pub recomputed: Option<(Recomputed, Deviation)>,
-    /// What another model says.
+    /// The value of a model other than the paper's, with its deviation.
     pub modelled: Option<(Modelled, Deviation)>,
-    /// Measured here.
+    /// The measurement made here.
     pub measured: Option<JudgedMeasurement>,
-    /// What follows.
-    pub verdict: Verdict,
-    /// Names of the anomalies that a reader has to know.
+    /// The verdict.
+    pub verdict: CellVerdict,
+    /// Names of the anomalies at this cell.
     pub anomalies: Vec<String>,
 }
 
-/// A table with everything that is known of it.
+/// A table with its judged cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedTable {
-    /// What it is.
+    /// Definition of the table.
     pub definition: TableDefinition,
-    /// Rows in the order of print.
+    /// Rows in the order of the printed table.
     pub rows: Vec<Vec<JudgedCell>>,
-    /// Names of the anomalies of the table as a whole.
+    /// Names of the anomalies of the whole table.
     pub anomalies: Vec<String>,
-    /// Numbers of cells by verdict.
-    pub counts: Counts,
+    /// Number of cells by verdict.
+    pub counts: CellCounts,
+}
+
+/// A guess at why cells of a table differ from print.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbableFault {
+    /// How many cells differ, and by how much.
+    pub difference: String,
+    /// The probable fault with its reason.
+    pub because: &'static str,
+}
+
+impl fmt::Display for ProbableFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.difference, self.because)
+    }
 }
 
 impl JudgedTable {
-    /// Whether the table or one of its cells names an anomaly.
+    /// Returns whether the table or one of its cells has this anomaly.
     pub fn mentions(&self, anomaly: &str) -> bool {
         let cells = self.rows.iter().flatten().flat_map(|c| &c.anomalies);
         self.anomalies.iter().chain(cells).any(|a| a == anomaly)
     }
 
-    /// What names a row: the cells that say what it is about.
+    /// Returns how many cells differ, by how much, and the probable fault; `None` if no cell differs.
+    ///
+    /// A wrong formula or constant in cvc affects many cells in the same direction. A misprint affects a single cell among cells that agree.
+    pub fn probable_fault(&self) -> Option<ProbableFault> {
+        let (n, checkable) = (self.counts.differs, self.counts.checkable());
+        if n == 0 {
+            return None;
+        }
+        let differ: Vec<f64> = self
+            .rows
+            .iter()
+            .flatten()
+            .filter(|cell| cell.verdict == CellVerdict::Differs)
+            .filter_map(|cell| cell.recomputed?.1.pct)
+            .collect();
+        let low = differ.iter().copied().fold(f64::MAX, f64::min);
+        let high = differ.iter().copied().fold(f64::MIN, f64::max);
+        let range = match differ.as_slice() {
+            [] => String::new(),
+            [one] => format!(" by {one:+.1} %"),
+            _ => format!(" by {low:+.1} to {high:+.1} %"),
+        };
+        let same_side = low > 0.0 || high < 0.0;
+        let because = if 2 * n >= checkable && same_side {
+            "probably our constants or formula: most cells differ in the same direction"
+        } else if 4 * n <= checkable {
+            "probably print: the other cells of the table agree"
+        } else {
+            "probably our reading of the table: many cells differ, but not in the same direction"
+        };
+        Some(ProbableFault {
+            difference: match n {
+                1 => format!("1 of {checkable} cells differs{range}"),
+                n => format!("{n} of {checkable} cells differ{range}"),
+            },
+            because,
+        })
+    }
+
+    /// Returns the name of a row, composed of its label cells.
     pub fn row_name(&self, row: usize) -> String {
         self.rows.get(row).map_or_else(String::new, |cells| {
             row_name(&self.definition, cells.iter().map(|c| &c.printed))
@@ -171,34 +228,34 @@ impl JudgedTable {
     }
 }
 
-/// Numbers of cells by verdict.
+/// Number of cells by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Cells that were judged: all with something in print but labels; labels that are wrong in print.
+pub struct CellCounts {
+    /// Judged cells: all except empty cells and labels. Labels with a misprint are judged too.
     pub judged: usize,
-    /// Cells that say what a row is about.
+    /// Cells that name the subject of a row.
     pub labels: usize,
-    /// Equal to the printed digits.
+    /// Cells equal to the printed digits.
     pub equal: usize,
-    /// Equal to the printed digits by a constant that was inferred from them.
+    /// Cells equal to the printed digits by a constant that was inferred from them.
     pub inferred: usize,
-    /// Within a tolerance.
+    /// Cells within a tolerance.
     pub within: usize,
-    /// Another number, without an anomaly that explains it.
+    /// Cells with a different number, without an anomaly that explains it.
     pub differs: usize,
-    /// Wrong in print.
+    /// Cells that are wrong in print.
     pub wrong: usize,
-    /// Not to be recomputed.
+    /// Cells that cannot be recomputed.
     pub cannot: usize,
-    /// Measured here too.
+    /// Cells that were also measured here.
     pub measured: usize,
-    /// Measured here, and in agreement with print or what was meant.
+    /// Cells whose measurement agrees with the printed or the probable value.
     pub agree: usize,
-    /// Measured here, and different for a known cause.
+    /// Cells whose measurement differs for a known reason.
     pub explained: usize,
 }
 
-/// A paper with everything that is known of its cells.
+/// A paper with its judged cells and claims.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reproduction {
     /// Name of the paper's folder.
@@ -209,19 +266,24 @@ pub struct Reproduction {
     pub authors: Vec<String>,
     /// Year.
     pub year: Option<u32>,
-    /// Where it was published.
+    /// Place of publication.
     pub published: Option<String>,
-    /// What a reader has to know.
+    /// A note for readers.
     pub note: Option<String>,
     /// Tables.
     pub tables: Vec<JudgedTable>,
     /// All anomalies of the paper.
     pub anomalies: Vec<Anomaly>,
-    /// Names of those of the text and the work as a whole.
+    /// Names of the anomalies of the text and of the work as a whole.
     pub notes: Vec<String>,
+    /// The judged claims of the paper; empty if only some tables are judged.
+    pub claims: Vec<ClaimOutcome>,
+    /// The figures of the judged tables.
+    pub figures: Vec<FigureDefinition>,
 }
 
-/// Judges every cell of a paper, or of the tables that are named; of these alone, the anomalies are those of their cells.
+/// Judges every cell in the tables `only` of a paper, or in all tables if `only` is empty. For selected tables, the result has only the anomalies of
+/// these tables, and no claims.
 pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduction {
     let names = |indices: &[usize]| {
         indices
@@ -240,7 +302,7 @@ pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduct
                         .collect()
                 })
                 .collect();
-            let counts = Counts::of(rows.iter().flatten());
+            let counts = CellCounts::of(rows.iter().flatten());
             JudgedTable {
                 definition: table.definition.clone(),
                 rows,
@@ -265,6 +327,12 @@ pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduct
         tables,
         anomalies,
         notes,
+        figures: paper.figures.clone(),
+        claims: if only.is_empty() {
+            claims::evaluate(paper, |_| None)
+        } else {
+            Vec::new()
+        },
     }
 }
 
@@ -278,9 +346,9 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
         .map(|a| paper.anomalies[a.anomaly].id.clone())
         .collect();
     let (recomputed, verdict) = verdict(paper, table, place, &printed, attached);
-    if let Verdict::Equal { corrected, .. }
-    | Verdict::Inferred { corrected, .. }
-    | Verdict::Within { corrected, .. } = &verdict
+    if let CellVerdict::Equal { corrected, .. }
+    | CellVerdict::Inferred { corrected, .. }
+    | CellVerdict::Within { corrected, .. } = &verdict
     {
         anomalies.extend(
             corrected
@@ -348,9 +416,9 @@ fn measurement(
 /// One evaluation of a rule.
 struct Trial {
     value: Recomputed,
-    /// The effect of the rounding of the printed inputs.
+    /// Maximum effect of the rounding of printed inputs.
     rounding: f64,
-    /// The constant that was inferred from the very cells.
+    /// A constant that was inferred from the recomputed cells themselves.
     inferred: Option<&'static str>,
     corrected: Corrected,
 }
@@ -361,16 +429,16 @@ fn verdict(
     place: (usize, usize, usize),
     printed: &Cell,
     attached: &[Attached],
-) -> (Option<Recomputed>, Verdict) {
+) -> (Option<Recomputed>, CellVerdict) {
     let column = &table.definition.columns[place.2];
     if *printed == Cell::Empty {
-        return (None, Verdict::Empty);
+        return (None, CellVerdict::Empty);
     }
     let wrong = printed_wrong(paper, attached);
     let without_rule = |because: NotRecomputable| match (&wrong, column.kind) {
         (Some(wrong), _) => wrong.clone(),
-        (None, Kind::Label | Kind::Setting) => Verdict::Label,
-        (None, Kind::Measured | Kind::Predicted | Kind::Derived) => Verdict::Cannot {
+        (None, Kind::Label | Kind::Setting) => CellVerdict::Label,
+        (None, Kind::Measured | Kind::Predicted | Kind::Derived) => CellVerdict::Cannot {
             because: because.to_string(),
         },
     };
@@ -378,7 +446,7 @@ fn verdict(
         let because = match column.kind {
             Kind::Label | Kind::Setting | Kind::Measured => NotRecomputable::Measurement,
             Kind::Predicted | Kind::Derived => {
-                NotRecomputable::Other("the paper does not say how".to_owned())
+                NotRecomputable::Other("the paper does not explain its computation".to_owned())
             }
         };
         return (None, without_rule(because));
@@ -397,8 +465,8 @@ fn verdict(
     (Some(value), verdict)
 }
 
-/// Says that the cell is wrong in print, if an anomaly does.
-fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<Verdict> {
+/// Returns the verdict for a misprint if an anomaly marks the cell as wrong.
+fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<CellVerdict> {
     let attached = attached.iter().find(|a| a.effect == Effect::Wrong)?;
     let anomaly = &paper.anomalies[attached.anomaly];
     let likely = match &attached.likely {
@@ -407,7 +475,7 @@ fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<Verdict> {
         None => anomaly.likely.clone(),
     };
     let likely_value = attached.likely.as_ref().and_then(Likely::number);
-    Some(Verdict::PrintedWrong {
+    Some(CellVerdict::PrintedWrong {
         anomaly: anomaly.id.clone(),
         likely,
         likely_value,
@@ -416,31 +484,31 @@ fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<Verdict> {
     })
 }
 
-/// Compares print with what a rule gives, as printed and with misprints among the inputs corrected.
+/// Compares a printed number with the result of a rule, both with the printed inputs and with misprints in the inputs corrected.
 fn compare(
     number: &Printed,
     first: Trial,
     corrected: Option<Trial>,
     stated: Option<&Tolerance>,
-) -> (Recomputed, Verdict) {
+) -> (Recomputed, CellVerdict) {
     let trials = || [Some(&first), corrected.as_ref()].into_iter().flatten();
     for trial in trials() {
         if let Some(digits) = number.equals(trial.value) {
             let corrected = trial.corrected.clone();
             let verdict = match trial.inferred {
-                Some(constant) => Verdict::Inferred {
+                Some(constant) => CellVerdict::Inferred {
                     digits,
                     constant: constant.to_owned(),
                     corrected,
                 },
-                None => Verdict::Equal { digits, corrected },
+                None => CellVerdict::Equal { digits, corrected },
             };
             return (trial.value, verdict);
         }
     }
     let unit = 10f64.powi(-(number.decimals() as i32));
     for trial in trials() {
-        // what is cut off may be a whole unit of the last digit away, what is rounded a half
+        // a truncated number may differ by a whole unit of the last digit, a rounded number by half a unit
         let tolerance = trial.rounding
             + if trial.value.may_be_cut() {
                 unit
@@ -450,10 +518,10 @@ fn compare(
         if trial.rounding > 0.0
             && (trial.value.value() - number.value()).abs() <= tolerance * (1.0 + 1e-9)
         {
-            let because = "its inputs are printed rounded".to_owned();
+            let because = "its inputs are rounded in print".to_owned();
             return (
                 trial.value,
-                Verdict::Within {
+                CellVerdict::Within {
                     tolerance,
                     because,
                     corrected: trial.corrected.clone(),
@@ -467,7 +535,7 @@ fn compare(
             .unwrap_or(0.0)
             .max(stated.pct.unwrap_or(0.0) / 100.0 * number.value().abs());
         if (first.value.value() - number.value()).abs() <= allowed {
-            let verdict = Verdict::Within {
+            let verdict = CellVerdict::Within {
                 tolerance: allowed,
                 because: stated.because.clone(),
                 corrected: first.corrected,
@@ -475,10 +543,11 @@ fn compare(
             return (first.value, verdict);
         }
     }
-    (first.value, Verdict::Differs)
+    (first.value, CellVerdict::Differs)
 }
 
-/// Evaluates a rule, and once more for each input that is printed rounded, moved by half a unit of its last digit.
+/// Evaluates a rule. To find the effect of rounding, evaluates it again for each rounded input, with half a unit of the input's last digit added and
+/// then subtracted.
 fn evaluate(
     paper: &Paper,
     place: (usize, usize, usize),
@@ -541,22 +610,22 @@ fn evaluate(
     })
 }
 
-impl Counts {
+impl CellCounts {
     fn of<'a>(cells: impl Iterator<Item = &'a JudgedCell>) -> Self {
         let mut counts = Self::default();
         for cell in cells {
             match &cell.verdict {
-                Verdict::Empty => continue,
-                Verdict::Label => {
+                CellVerdict::Empty => continue,
+                CellVerdict::Label => {
                     counts.labels += 1;
                     continue;
                 }
-                Verdict::Equal { .. } => counts.equal += 1,
-                Verdict::Inferred { .. } => counts.inferred += 1,
-                Verdict::Within { .. } => counts.within += 1,
-                Verdict::Differs => counts.differs += 1,
-                Verdict::PrintedWrong { .. } => counts.wrong += 1,
-                Verdict::Cannot { .. } => counts.cannot += 1,
+                CellVerdict::Equal { .. } => counts.equal += 1,
+                CellVerdict::Inferred { .. } => counts.inferred += 1,
+                CellVerdict::Within { .. } => counts.within += 1,
+                CellVerdict::Differs => counts.differs += 1,
+                CellVerdict::PrintedWrong { .. } => counts.wrong += 1,
+                CellVerdict::Cannot { .. } => counts.cannot += 1,
             }
             counts.judged += 1;
             counts.measured += usize::from(cell.measured.is_some());
@@ -570,7 +639,42 @@ impl Counts {
         counts
     }
 
-    /// These and others.
+    /// Returns the number of cells that can be recomputed.
+    pub fn checkable(&self) -> usize {
+        self.judged - self.cannot
+    }
+
+    /// Returns a text with the number of cells that can be checked by recomputing them.
+    pub fn checked(&self) -> String {
+        format!(
+            "{} of {} can be checked ({} are measurements or inputs)",
+            self.checkable(),
+            counted(self.judged, "cell"),
+            self.cannot
+        )
+    }
+
+    /// Returns a text with the number of recomputed cells by verdict. The numbers add up to [`Self::checkable`].
+    pub fn outcomes(&self) -> String {
+        let misprints = match self.wrong {
+            1 => "misprint",
+            _ => "misprints",
+        };
+        [
+            (self.equal, "equal"),
+            (self.inferred, "fitted"),
+            (self.within, "within"),
+            (self.differs, "differ"),
+            (self.wrong, misprints),
+        ]
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{n} {word}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+    }
+
+    /// Returns the sums of two tallies, verdict by verdict.
     pub fn plus(self, other: Self) -> Self {
         Self {
             judged: self.judged + other.judged,

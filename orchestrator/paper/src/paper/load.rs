@@ -2,6 +2,7 @@
 
 use super::{
     cell::{Attached, Cell, PrintedTable},
+    claims,
     definition::{
         Anomaly, AnomalyCells, ColumnDefinition, Decimals, Kind, RawPaper, SCHEMA, TableDefinition,
     },
@@ -9,7 +10,7 @@ use super::{
     published::Paper,
     rules,
 };
-use cvc_core::source::{Source, SourceError, SourceErrors, Step, closest, span_of, suggestion};
+use cvc_core::source::{SourceError, SourceErrors, SourceText, Step, closest, span_of, suggestion};
 use cvc_index::csv::{CsvField, CsvTable};
 use cvc_show::{Confidence, slug};
 use std::path::{Path, PathBuf};
@@ -18,9 +19,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// The folder of a paper: the first `DIR/NAME` that holds a `paper.toml`.
+/// Returns the folder of a paper: the first `DIR/NAME` that contains a `paper.toml`.
 pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
-    // A name with a separator would leave the directories.
+    // a name with a separator could leave the directories
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         return None;
     }
@@ -29,7 +30,7 @@ pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
         .find(|folder| folder.join("paper.toml").is_file())
 }
 
-/// Names of all papers in these directories, sorted, each once.
+/// Returns the names of all papers in these directories, sorted and without duplicates.
 pub fn known(dirs: &[PathBuf]) -> Vec<String> {
     let mut names: Vec<String> = dirs
         .iter()
@@ -48,7 +49,7 @@ pub fn known(dirs: &[PathBuf]) -> Vec<String> {
 /// # Errors
 /// All problems of its files, with positions.
 pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
-    let source = Source::read(&folder.join("paper.toml"))?;
+    let source = SourceText::read(&folder.join("paper.toml"))?;
     let table = source.parse().map_err(SourceErrors)?;
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
     let raw: RawPaper = source.decode(&value).map_err(|mut e| {
@@ -73,7 +74,12 @@ pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
             Vec::new()
         }
     };
-    // without its tables nothing can be said of the places in them
+    let claims = if errors.is_empty() {
+        claims::read(folder, &tables)?
+    } else {
+        Vec::new()
+    };
+    // references to table cells cannot be checked without the tables
     if !errors.is_empty() {
         return Err(SourceErrors(errors));
     }
@@ -86,6 +92,8 @@ pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
         note: raw.note,
         tables,
         anomalies,
+        claims,
+        figures: raw.figures,
         notes: Vec::new(),
     };
     let errors = attach(&source, &table, &raw.anomaly_cells, &mut paper);
@@ -96,7 +104,12 @@ pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
     }
 }
 
-fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) -> Vec<SourceError> {
+fn check(
+    source: &SourceText,
+    table: &DeTable<'_>,
+    raw: &RawPaper,
+    folder: &Path,
+) -> Vec<SourceError> {
     let mut errors = Vec::new();
     let mut fail = |way: &[Step<'_>], message: String, hint: String| {
         errors.push(source.error(span_of(table, way).or(Some(0..0)), message, hint))
@@ -121,7 +134,7 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
         );
     }
     for (t, definition) in raw.tables.iter().enumerate() {
-        // files of reports are called by their slugs
+        // names of report files are derived from identifiers
         let mut before = raw.tables[..t].iter();
         if let Some(other) = before.find(|other| slug(&other.id) == slug(&definition.id)) {
             let (id, other) = (&definition.id, &other.id);
@@ -137,7 +150,7 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
             );
         }
         if !definition.file.ends_with(".csv") {
-            // messages show what is in it, and somebody else may have written the paper
+            // messages quote the file, so a third party's paper must not be able to name arbitrary files
             fail(
                 &["tables".into(), t.into(), "file".into()],
                 format!("`{}` is not the name of a table", definition.file),
@@ -186,6 +199,24 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
                         "write by = ... (in the column's unit) or pct = ..., above 0".into(),
                     );
                 }
+            }
+        }
+    }
+    for (f, figure) in raw.figures.iter().enumerate() {
+        let way = ["figures".into(), f.into(), "table".into()];
+        let known = raw.tables.iter();
+        let Some(table) = known.clone().find(|t| t.id == figure.table) else {
+            let hint = suggestion(&figure.table, "tables", known.map(|t| t.id.as_str()));
+            fail(&way, format!("unknown table `{}`", figure.table), hint);
+            continue;
+        };
+        let series = figure.series.iter();
+        let columns = series.flat_map(|s| s.rows.keys().chain([&s.column]));
+        for column in columns.chain(figure.rows.keys()) {
+            let known = table.columns.iter().map(|c| c.id.as_str());
+            if !known.clone().any(|id| id == column) {
+                let message = format!("table {} has no column `{column}`", table.id);
+                fail(&way, message, suggestion(column, "columns", known));
             }
         }
     }
@@ -277,7 +308,7 @@ fn column_decimals(csv: &CsvTable, at: usize, column: &ColumnDefinition) -> u32 
 }
 
 fn cell(
-    source: &Source,
+    source: &SourceText,
     field: &CsvField,
     column: &ColumnDefinition,
     digits: u32,
@@ -362,7 +393,7 @@ fn read_anomalies(path: &Path) -> Result<Vec<Anomaly>, SourceError> {
     Ok(anomalies)
 }
 
-/// How sure an anomaly is.
+/// Parses the confidence in an anomaly.
 fn sureness(csv: &CsvTable, field: &CsvField) -> Result<Confidence, SourceError> {
     let found = Confidence::ALL
         .into_iter()
@@ -375,16 +406,16 @@ fn sureness(csv: &CsvTable, field: &CsvField) -> Result<Confidence, SourceError>
     })
 }
 
-/// What is wrong with a key of `[[anomaly_cells]]`.
+/// A problem with a key of `[[anomaly_cells]]`.
 struct Misplaced {
     key: &'static str,
     message: String,
     hint: String,
 }
 
-/// Puts every anomaly where it belongs; one without a place, and a place that does not exist, are errors.
+/// Assigns every anomaly to its cells. An anomaly without cells, and cells that do not exist, are errors.
 fn attach(
-    source: &Source,
+    source: &SourceText,
     table: &DeTable<'_>,
     places: &[AnomalyCells],
     paper: &mut Paper,
@@ -434,7 +465,7 @@ fn find_anomaly(id: &str, anomalies: &[Anomaly]) -> Result<usize, Misplaced> {
     })
 }
 
-/// Attaches an anomaly to its cells, or notes it at its table or at the paper.
+/// Assigns an anomaly to its cells, to its table, or to the paper as a whole.
 fn attach_one(anomaly: usize, place: &AnomalyCells, paper: &mut Paper) -> Result<(), Misplaced> {
     let Some(name) = &place.table else {
         paper.notes.push(anomaly);
@@ -470,7 +501,7 @@ fn attach_one(anomaly: usize, place: &AnomalyCells, paper: &mut Paper) -> Result
     Ok(())
 }
 
-/// The rows and columns of the cells that an anomaly is about.
+/// Returns the rows and columns of the cells that an anomaly concerns.
 fn cells_of(
     place: &AnomalyCells,
     table: &PrintedTable,
@@ -511,10 +542,10 @@ fn cells_of(
         return Err(Misplaced {
             key: "rows",
             message,
-            hint: "give the values as they stand in its file".into(),
+            hint: "copy the values from its file".into(),
         });
     }
-    // without columns, the first cell of each row carries it
+    // without columns, the anomaly is assigned to the first cell of each row
     let columns: Vec<usize> = if place.columns.is_empty() {
         vec![0]
     } else {

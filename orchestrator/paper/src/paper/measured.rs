@@ -1,21 +1,21 @@
-//! What was measured here, for the cells of a paper's tables.
+//! Measurements made here, by cell of a paper's tables.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A cell of a table of a paper.
+/// Key of a cell in a table of a paper.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CellKey {
-    /// Identifier of the table, as in `paper.toml`: `5.1`.
+    /// Identifier of the table as in `paper.toml`, such as `5.1`.
     pub table: String,
-    /// Row, from 0, in the order of print.
+    /// Row in printed order, counted from 0.
     pub row: usize,
-    /// Identifier of the column, as in `paper.toml`: `dtapp_MiB`.
+    /// Identifier of the column as in `paper.toml`, such as `dtapp_MiB`.
     pub column: String,
 }
 
 impl CellKey {
-    /// The cell of a table's row and column.
+    /// Returns the key of a table's row and column.
     pub fn new(table: &str, row: usize, column: &str) -> Self {
         Self {
             table: table.to_owned(),
@@ -25,52 +25,52 @@ impl CellKey {
     }
 }
 
-/// A number that was measured here, by real runs.
+/// A number measured here in real runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredHere {
     /// Mean, in the unit of the cell's column.
     pub value: f64,
-    /// Runs.
+    /// Number of runs.
     pub n: usize,
     /// Standard deviation; `None` for one run.
     pub sd: Option<f64>,
-    /// From which campaign and runs.
+    /// The campaign and the runs, as text.
     pub from: String,
-    /// The campaigns, each once.
+    /// Names of the campaigns, without duplicates.
     #[serde(skip)]
     pub campaigns: Vec<String>,
-    /// Tolerance against print, in percent of print.
+    /// Tolerance in percent of the printed number.
     pub tolerance_pct: f64,
-    /// Why it may differ by more, if that is known: another version of a library, another layout of the image.
-    pub reason: Option<Reason>,
+    /// Known reason for a larger difference, such as another version of a library or another layout of the image.
+    pub reason: Option<UnmeasuredReason>,
 }
 
-/// Why a measurement differs, and by how much that makes it differ.
+/// The reason why a measurement differs, with the differences that it explains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Reason {
-    /// In words.
+pub struct UnmeasuredReason {
+    /// The reason for the difference.
     pub because: String,
-    /// Lowest and highest distance that it explains, in the unit of the cell's column; any other distance is unexplained.
+    /// Minimum and maximum difference that the reason explains, in the unit of the cell's column. Any other difference is unexplained.
     pub explains: [f64; 2],
 }
 
-/// Whether a measurement of today agrees with print.
+/// Whether a measurement made here agrees with the printed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
-    /// Within its tolerance of print.
+    /// Within the tolerance of the printed number.
     WithPrint,
-    /// Within its tolerance of what was probably meant, where print is wrong.
+    /// Within the tolerance of the probable value, because the printed number is wrong.
     WithLikely,
-    /// No, and the distance is one that the known reason explains.
+    /// Outside the tolerance, but the known reason explains the difference.
     Explained,
-    /// No, and nothing that is known explains it.
+    /// Outside the tolerance, for no known reason.
     Differs,
 }
 
 impl MeasuredHere {
-    /// Whether it agrees with a printed number, or with the one that was probably meant in its place. This is the only place where that is
-    /// decided.
+    /// Returns whether the measurement agrees with a printed number, or with the probable value if the printed number is wrong. All verdicts use
+    /// this function.
     pub fn agreement(&self, printed: f64, likely: Option<f64>) -> Agreement {
         agreement(
             self.value,
@@ -81,20 +81,20 @@ impl MeasuredHere {
     }
 }
 
-/// The same for a number that is not a cell: a difference of cells.
+/// Returns the agreement for a number that is not a cell, such as a difference of cells.
 pub fn agreement(
     measured: f64,
     (printed, likely): (f64, Option<f64>),
     tolerance_pct: f64,
-    reason: Option<&Reason>,
+    reason: Option<&UnmeasuredReason>,
 ) -> Agreement {
     let near = |to: f64| (measured - to).abs() <= tolerance_pct / 100.0 * to.abs();
-    // where print is wrong, a reason explains the distance to what was meant
+    // if the printed number is wrong, a reason explains the difference from the probable value
     let by = measured - likely.unwrap_or(printed);
     match reason {
         _ if likely.is_some_and(near) => Agreement::WithLikely,
         _ if near(printed) => Agreement::WithPrint,
-        Some(Reason {
+        Some(UnmeasuredReason {
             explains: [low, high],
             ..
         }) if (*low..=*high).contains(&by) => Agreement::Explained,
@@ -102,16 +102,16 @@ pub fn agreement(
     }
 }
 
-/// What was measured, by cell.
+/// Measurements by cell.
 pub type Measurements = BTreeMap<CellKey, MeasuredHere>;
 
 #[cfg(test)]
 mod tests {
-    use super::{Agreement, Reason, agreement};
+    use super::{Agreement, UnmeasuredReason, agreement};
 
     #[test]
     fn a_reason_explains_its_range_and_no_other_distance() {
-        let reason = Reason {
+        let reason = UnmeasuredReason {
             because: "today's libraries".into(),
             explains: [45.5, 51.5],
         };
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(of(2.46, None), Agreement::WithPrint);
         assert_eq!(of(50.93, None), Agreement::Explained);
-        // neither no distance of that kind nor ten times it
+        // neither a difference of the opposite sign nor one ten times as large is explained
         for wrong in [2.5, 40.0, 60.0, 500.0, -50.0, f64::NAN] {
             assert_eq!(of(wrong, None), Agreement::Differs, "{wrong}");
         }
@@ -128,7 +128,7 @@ mod tests {
             agreement(50.93, (2.45, None), 1.0, None),
             Agreement::Differs
         );
-        // where print is wrong, what was meant counts
+        // if the printed number is wrong, the probable value counts
         assert_eq!(of(50.93, Some(51.0)), Agreement::WithLikely);
         assert_eq!(of(50.93, Some(30.0)), Agreement::Differs);
         assert_eq!(of(50.93, Some(4.0)), Agreement::Explained);

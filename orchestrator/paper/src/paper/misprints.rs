@@ -1,43 +1,43 @@
-//! All cells that are wrong in print, in one list.
+//! Lists all misprints of a paper.
 
 use super::{
     definition::{ColumnDefinition, TableDefinition},
-    judge::{Reproduction, Verdict},
+    judge::{CellVerdict, Reproduction},
 };
 use cvc_show::Confidence;
 
 /// A cell that is wrong in print.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundMisprint<'r> {
-    /// Its table.
+    /// Table with the cell.
     pub table: &'r TableDefinition,
-    /// Row, from 0, in the order of print.
+    /// Row in printed order, counted from 0.
     pub row: usize,
-    /// What names the row.
+    /// Name of the row.
     pub about: String,
-    /// Its column.
+    /// Column of the cell.
     pub column: &'r ColumnDefinition,
-    /// As printed.
+    /// The printed text.
     pub printed: &'r str,
-    /// What was probably meant.
+    /// The probable value.
     pub likely: &'r str,
-    /// What comes out of the paper's own inputs, in the unit of the column.
+    /// The number recomputed from the paper's own inputs, in the unit of the column.
     pub recomputed: Option<f64>,
-    /// Name of the anomaly that says so.
+    /// Name of the anomaly that marks the cell as wrong.
     pub anomaly: &'r str,
-    /// Why.
+    /// The reason why the printed text is wrong.
     pub why: &'r str,
-    /// How sure that is.
+    /// The confidence that the printed text is wrong.
     pub confidence: Confidence,
 }
 
-/// Lists all cells that are wrong in print, in the order of print.
+/// Returns all cells that are wrong in print, in printed order.
 pub fn misprints(of: &Reproduction) -> Vec<FoundMisprint<'_>> {
     let mut found = Vec::new();
     for table in &of.tables {
         for (row, cells) in table.rows.iter().enumerate() {
             for (column, cell) in table.definition.columns.iter().zip(cells) {
-                if let Verdict::PrintedWrong {
+                if let CellVerdict::PrintedWrong {
                     anomaly,
                     likely,
                     why,

@@ -1,15 +1,18 @@
-//! Published works and their printed tables: what is printed, what comes out of the paper's own inputs, what was measured here.
+//! Published works and their printed tables: printed numbers, numbers recomputed from the paper's own inputs, and measurements made here.
 //!
-//! A work is a folder: `paper.toml` says what its tables are, `tables/*.csv` hold what is printed, `anomalies.csv` the cells that are wrong or
-//! doubtful in print ([`load`]). Every cell is judged ([`judge`]): the number in print, [`Printed`], beside the number that comes out of the
-//! paper's own inputs by a [rule](rules), [`Recomputed`], and beside what was measured here, [`MeasuredHere`]. The three are types of their
-//! own; nothing makes one of them into another.
+//! A work is a folder. `paper.toml` defines its tables, `tables/*.csv` contain the printed cells, `anomalies.csv` lists the cells that are wrong or
+//! doubtful in print, and `claims.toml` the claims of the work about its numbers ([`load`]). Every cell is judged ([`judge`]): the printed number,
+//! [`Printed`], is compared with the number that a [rule](rules) computes from the paper's own inputs, [`Recomputed`], and with the measurement
+//! made here, [`MeasuredHere`]. These are separate types without conversions.
 
 mod agreement;
 mod cell;
 mod cells;
+mod claim;
+mod claims;
 mod definition;
 pub mod embedded;
+mod figures;
 mod judge;
 mod load;
 mod measured;
@@ -22,15 +25,21 @@ pub mod rules;
 mod verdict_words;
 
 pub use cell::{Cell, Misprint, PrintedTable};
+pub use claim::{Claim, Test};
+pub use claims::{
+    ClaimCounts, ClaimOutcome, ClaimVerdict, Item, SideOutcome, TestOutcome, check as check_test,
+    evaluate as judge_claims,
+};
 pub use definition::{
-    Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, Likely, TableDefinition,
+    Anomaly, AnomalyCells, CellValues, ColumnDefinition, Effect, FigureDefinition, Kind, Likely,
+    TableDefinition,
 };
 pub use judge::{
-    Corrected, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction,
-    Verdict, judge,
+    CellCounts, CellVerdict, Corrected, Deviation, JudgedCell, JudgedMeasurement, JudgedTable,
+    ProbableFault, Reproduction, judge,
 };
 pub use load::{find, known, load};
-pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
+pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, UnmeasuredReason, agreement};
 pub use misprints::{FoundMisprint, misprints};
 pub use modelled::Modelled;
 pub use printed::{Digits, Printed, Recomputed};

@@ -1,17 +1,17 @@
-//! What a model says of a printed cell.
+//! The value of a model for a printed cell.
 
 use cvc_model::{Estimate, Tier};
 use serde::Serialize;
 
-/// What another model says: neither print nor a recomputation nor a measurement.
+/// The value of another model. It is neither a printed, nor a recomputed, nor a measured number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Modelled {
     /// The number.
     pub estimate: Estimate,
-    /// Which model.
+    /// Name of the model.
     pub model: String,
-    /// What it needs.
+    /// The data that the model needs.
     pub tier: Tier,
-    /// Where its constants come from. Constants read from the paper's measured cells are not a prediction of those cells.
+    /// Source of its constants. Constants read from the paper's measured cells are not a prediction of those cells.
     pub basis: &'static str,
 }

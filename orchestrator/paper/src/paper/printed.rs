@@ -1,9 +1,9 @@
-//! A number as it stands in print, and a number that was recomputed. They are compared, never converted.
+//! A printed number and a recomputed number. They can be compared, but not converted into each other.
 
 use serde::Serialize;
 use std::fmt;
 
-/// A number as it stands in print. The text is kept: it says to how many digits another number can be equal to it.
+/// A printed number. Its text determines how many digits are compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Printed {
     text: String,
@@ -11,16 +11,16 @@ pub struct Printed {
     decimals: u32,
 }
 
-/// A text that is not a number in print.
+/// The error for a printed text that is not a number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a number")]
 pub struct NotANumber(String);
 
 impl Printed {
-    /// Reads a number in print. `column_decimals` is how many decimals its column is printed with: files lose zeros at the end.
+    /// Parses a printed number. `column_decimals` is the number of decimals in the printed column, because files lose zeros at the end.
     ///
     /// # Errors
-    /// When it is something else.
+    /// The text is not a number.
     pub fn parse(text: &str, column_decimals: u32) -> Result<Self, NotANumber> {
         let plain = text
             .bytes()
@@ -37,26 +37,26 @@ impl Printed {
         })
     }
 
-    /// As it is printed.
+    /// Returns the printed text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The number, in the unit of its column.
+    /// Returns the number, in the unit of its column.
     pub fn value(&self) -> f64 {
         self.value
     }
 
-    /// Digits behind the decimal point.
+    /// Returns the number of digits after the decimal point.
     pub fn decimals(&self) -> u32 {
         self.decimals
     }
 
-    /// Whether a recomputed number, rounded as it is printed, is this one; a number of which it is known that it may be cut off instead of
-    /// rounded is also tried that way.
+    /// Returns how a recomputed number becomes equal to the printed one: rounded, or truncated if the print may be truncated. Returns `None` if
+    /// they differ.
     pub(super) fn equals(&self, other: Recomputed) -> Option<Digits> {
         let unit = 10f64.powi(self.decimals as i32);
-        // binary fractions lie beside decimal ones: a half that is meant as one is taken either way
+        // a decimal half is not exact as a binary fraction, so both directions of rounding are tried
         let slack = 1e-9 + 8.0 * f64::EPSILON * (other.value() * unit).abs();
         let difference = other.value() * unit - (self.value * unit).round();
         if difference.abs() <= 0.5 + slack {
@@ -75,7 +75,7 @@ impl fmt::Display for Printed {
     }
 }
 
-/// Digits behind the decimal point of a written number; an exponent moves them.
+/// Returns the number of digits after the decimal point of a number's text, adjusted for its exponent.
 pub(super) fn decimals(text: &str) -> u32 {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let behind = mantissa.split_once('.').map_or(0, |(_, d)| d.len() as i64);
@@ -83,17 +83,17 @@ pub(super) fn decimals(text: &str) -> u32 {
     u32::try_from(moved.clamp(0, 300)).unwrap_or(0)
 }
 
-/// How a recomputed number becomes the printed one.
+/// How a recomputed number was shortened to the printed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Digits {
     /// Rounded to the printed digits.
     Rounded,
-    /// Cut off behind the printed digits.
+    /// Truncated after the printed digits.
     Cut,
 }
 
-/// A number that comes out of the paper's own inputs.
+/// A number computed from the paper's own inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recomputed {
     value: f64,
@@ -101,27 +101,27 @@ pub struct Recomputed {
 }
 
 impl Recomputed {
-    /// A number that is printed rounded.
+    /// Returns a number that the paper rounds.
     pub fn new(value: f64) -> Self {
         Self { value, cut: false }
     }
 
-    /// A number that the paper prints cut off behind its last digit, at least in places.
+    /// Returns a number that the paper truncates after the last digit in at least some cells.
     pub fn or_cut(value: f64) -> Self {
         Self { value, cut: true }
     }
 
-    /// The same number, which may be cut off in print.
+    /// Returns the same number, marked as possibly truncated in print.
     pub(super) fn perhaps_cut(self) -> Self {
         Self { cut: true, ..self }
     }
 
-    /// The number, in the unit of its column.
+    /// Returns the number, in the unit of its column.
     pub fn value(self) -> f64 {
         self.value
     }
 
-    /// Whether the print may be cut off instead of rounded.
+    /// Returns whether the paper may truncate the number instead of rounding it.
     pub fn may_be_cut(self) -> bool {
         self.cut
     }
@@ -160,7 +160,7 @@ mod tests {
         );
         assert_eq!(equals("163.0", 0, 163.04), Some(Digits::Rounded));
         assert_eq!(equals("2", 0, 2.49), Some(Digits::Rounded));
-        // 1.005 as a binary fraction lies below
+        // as a binary fraction, 1.005 is slightly less than 1.005
         assert_eq!(equals("1.01", 0, 1.005), Some(Digits::Rounded));
         assert_eq!(equals("26.95", 0, 26.9554), None);
         let cut = Recomputed::or_cut(26.9554);

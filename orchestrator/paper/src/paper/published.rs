@@ -1,11 +1,15 @@
 //! A published work.
 
-use super::{cell::PrintedTable, definition::Anomaly};
+use super::{
+    cell::PrintedTable,
+    claim::Claim,
+    definition::{Anomaly, FigureDefinition},
+};
 
 /// A published work with its tables.
 #[derive(Clone, Debug)]
 pub struct Paper {
-    /// Name of its folder.
+    /// Name of the paper's folder.
     pub id: String,
     /// Title, as published.
     pub title: String,
@@ -13,20 +17,24 @@ pub struct Paper {
     pub authors: Vec<String>,
     /// Year, if it is known.
     pub year: Option<u32>,
-    /// Where it was published.
+    /// Place of publication.
     pub published: Option<String>,
-    /// What a reader has to know.
+    /// A note for readers.
     pub note: Option<String>,
-    /// Its tables, in the order of `paper.toml`.
+    /// Tables of the paper, in the order of `paper.toml`.
     pub tables: Vec<PrintedTable>,
-    /// What is wrong or doubtful in print.
+    /// Errors and doubtful passages in the paper.
     pub anomalies: Vec<Anomaly>,
-    /// Anomalies of the text and of the work as a whole, as indices.
+    /// Claims of the paper about its numbers.
+    pub claims: Vec<Claim>,
+    /// Figures whose numbers are in a table.
+    pub figures: Vec<FigureDefinition>,
+    /// Anomalies of the text and of the work as a whole, as indices into `anomalies`.
     pub(super) notes: Vec<usize>,
 }
 
 impl Paper {
-    /// A table by its identifier, also with the paper's name before it: `5.1`, `thesis-5.1`.
+    /// Returns a table by its identifier, with or without the paper's name before it: `5.1`, `thesis-5.1`.
     pub fn table(&self, id: &str) -> Option<&PrintedTable> {
         let bare = id
             .strip_prefix(&self.id)
@@ -35,7 +43,7 @@ impl Paper {
         self.tables.iter().find(|t| t.definition.id == bare)
     }
 
-    /// Anomalies of the text and of the work as a whole.
+    /// Returns the anomalies of the text and of the work as a whole.
     pub fn notes(&self) -> impl Iterator<Item = &Anomaly> {
         self.notes.iter().map(|i| &self.anomalies[*i])
     }

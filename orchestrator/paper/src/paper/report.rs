@@ -1,36 +1,38 @@
-//! The report of a paper: its tables as printed, each number with those that can be held against it.
+//! The report of a paper: its printed tables, with the comparisons of each number.
 
 use super::{
     agreement,
     cell::Cell as PrintedCell,
-    cells,
+    cells, claims,
     definition::Anomaly,
+    figures,
     judge::{
-        Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict,
-        significant_digits,
+        CellCounts, CellVerdict, Deviation, JudgedCell, JudgedMeasurement, JudgedTable,
+        Reproduction, significant_digits,
     },
     measured::Agreement,
     misprints::{FoundMisprint, misprints},
     printed::Digits,
     rules,
-    verdict_words::words,
+    verdict_words::describe_verdict,
 };
 use cvc_core::units::counted;
 use cvc_index::error::AnalysisError;
 use cvc_model::Tier;
 use cvc_show::{
-    Against, Beside, Block, Cell, Column, Document, DocumentKind, Mark, Note, SCHEMA, Section,
-    Table, slug,
+    Against, Block, Cell, Column, ComparedValue, Document, DocumentKind, Mark, Note, SCHEMA,
+    Section, Table, slug,
 };
 
 /// Builds the report.
 ///
 /// # Errors
-/// When its plot cannot be drawn.
+/// A plot cannot be drawn.
 pub fn report(of: &Reproduction) -> Result<Document, AnalysisError> {
     let year = of.year.map(|y| format!(" ({y})")).unwrap_or_default();
     let mut sections = vec![summary(of)];
     sections.extend(wrong(of));
+    sections.extend(claims::section(&of.claims));
     sections.extend(agreement::section(of)?);
     sections.push(reading());
     let tables: Vec<Block> = of
@@ -43,6 +45,14 @@ pub fn report(of: &Reproduction) -> Result<Document, AnalysisError> {
             id: "tables",
             title: "Tables".to_owned(),
             blocks: tables,
+        });
+    }
+    let (drawn, numbers) = figures::draw(of)?;
+    if !drawn.is_empty() {
+        sections.push(Section {
+            id: "figures",
+            title: "Figures".to_owned(),
+            blocks: drawn,
         });
     }
     if !of.notes.is_empty() {
@@ -61,17 +71,17 @@ pub fn report(of: &Reproduction) -> Result<Document, AnalysisError> {
         span: None,
         sections,
         found: Vec::new(),
-        data_tables: data_tables.into_iter().collect(),
+        data_tables: data_tables.into_iter().chain(numbers).collect(),
         long_rows: None,
     })
 }
 
-/// Identifier of a table in the report.
+/// Returns the identifier of a table in the report.
 fn table_id(id: &str) -> String {
     format!("table-{}", slug(id))
 }
 
-/// Identifier of a cell in the report.
+/// Returns the identifier of a cell in the report.
 fn cell_id(table: &str, row: usize, column: &str) -> String {
     format!("{}-row-{}-{}", table_id(table), row + 1, slug(column))
 }
@@ -80,17 +90,23 @@ fn summary(of: &Reproduction) -> Section {
     let total = of
         .tables
         .iter()
-        .fold(Counts::default(), |sum, t| sum.plus(t.counts));
+        .fold(CellCounts::default(), |sum, t| sum.plus(t.counts));
     let mut pairs = vec![("authors".to_owned(), of.authors.join(", "))];
     pairs.extend(of.published.clone().map(|p| ("published".to_owned(), p)));
     if total.judged > 0 {
-        pairs.push(("cells judged".to_owned(), total.judged.to_string()));
-        pairs.push(("wrong in print".to_owned(), counted(total.wrong, "cell")));
+        pairs.push((
+            "cells".to_owned(),
+            format!("{}: {}", total.checked(), total.outcomes()),
+        ));
     }
     let doubtful = of.anomalies.iter().filter(|a| !is_misprint(of, a)).count();
     pairs.push((
-        "doubtful, or worth knowing".to_owned(),
-        counted(doubtful, "place"),
+        "known anomalies".to_owned(),
+        format!(
+            "{}: {}, {doubtful} doubtful or notable",
+            of.anomalies.len(),
+            counted(of.anomalies.len() - doubtful, "misprint")
+        ),
     ));
     let mut blocks = vec![Block::Pairs { pairs }];
     blocks.extend(of.note.clone().map(|text| Block::Text { text }));
@@ -99,34 +115,26 @@ fn summary(of: &Reproduction) -> Section {
         Column::plain("about", "about"),
         Column::plain("page", "page"),
     ];
-    const COUNTED: [&str; 10] = [
-        "cells",
-        "equal",
-        "equal, constant inferred from print",
-        "within",
-        "differs",
-        "printed wrong",
-        "cannot be recomputed",
+    let verdicts = Mark::COMPARED.map(Mark::word);
+    let counted = ["cells"].into_iter().chain(verdicts).chain([
         "measured here",
         "of these agree",
         "differ, known why",
-    ];
-    // what no table has is not shown, but stays in data files
+    ]);
+    // columns without values in any table are not shown, but data files include them
     let in_all = values(&total);
-    head.extend(COUNTED.iter().zip(in_all).map(|(h, n)| {
+    head.extend(counted.zip(in_all).map(|(h, n)| {
         let column = Column::plain(&h.replace(',', "").replace(' ', "_"), h);
         if n == 0 { column.data_only() } else { column }
     }));
-    let mut table = Table::new(
-        "summary",
-        "Tables and how their numbers came out",
-        "Cells: numbers in print, without those that say what a row is about. Equal: recomputed to the printed digits; equal, constant inferred: by a \
-         constant that was read from these very cells, which proves nothing; within: as near as rounding or a stated tolerance allows; cannot be \
-         recomputed: measurements and inputs, which nothing else in print determines; differ, known why: measured here, and different for a reason \
+    let meanings = Mark::COMPARED.map(|mark| format!("{}: {}", mark.word(), mark.meaning()));
+    let caption = format!(
+        "Cells: printed numbers, without row labels. {}; differ, known why: measured here, and different for a reason \
          that explains the distance.",
-        head,
+        meanings.join("; ")
     );
-    let counts = |c: &Counts| values(c).map(|n| Cell::number((n > 0).then_some(n as f64)));
+    let mut table = Table::new("summary", "Outcomes by table", &caption, head);
+    let counts = |c: &CellCounts| values(c).map(|n| Cell::number((n > 0).then_some(n as f64)));
     for t in &of.tables {
         let d = &t.definition;
         let mut row = vec![
@@ -149,15 +157,15 @@ fn summary(of: &Reproduction) -> Section {
         blocks.push(Block::Table(table));
     }
     Section {
-        // the table in it is called `summary`
+        // the id `summary` is already that of the table
         id: "outcome",
         title: "Summary".to_owned(),
         blocks,
     }
 }
 
-/// The counts of a table, in the order of the summary's columns.
-fn values(c: &Counts) -> [usize; 10] {
+/// Returns the counts of a table, in the order of the summary's columns.
+fn values(c: &CellCounts) -> [usize; 10] {
     [
         c.judged,
         c.equal,
@@ -172,14 +180,14 @@ fn values(c: &Counts) -> [usize; 10] {
     ]
 }
 
-/// Whether an anomaly says of a cell that it is wrong.
+/// Returns whether a printed cell is wrong because of this anomaly.
 fn is_misprint(of: &Reproduction, anomaly: &Anomaly) -> bool {
     of.tables.iter().flat_map(|t| t.rows.iter().flatten()).any(
-        |c| matches!(&c.verdict, Verdict::PrintedWrong { anomaly: id, .. } if *id == anomaly.id),
+        |c| matches!(&c.verdict, CellVerdict::PrintedWrong { anomaly: id, .. } if *id == anomaly.id),
     )
 }
 
-/// All misprints, and all other places in tables that are doubtful or that a reader has to know.
+/// Returns the section that lists misprints, and other doubtful or notable cells.
 fn wrong(of: &Reproduction) -> Option<Section> {
     let mut blocks = Vec::new();
     let found = misprints(of);
@@ -241,12 +249,12 @@ fn misprint_list(found: &[FoundMisprint<'_>]) -> Table {
     table
 }
 
-/// The anomalies of tables and cells that stand as they are printed.
+/// Returns a table of the anomalies that concern judged tables but do not mark a cell as wrong.
 fn doubtful(of: &Reproduction) -> Table {
     let mut table = anomaly_table(
         "doubtful",
-        "Doubtful, or worth knowing",
-        "The printed values of these cells and tables stand as they are; who uses them has to know this.",
+        "Doubtful or notable",
+        "Notes on printed values that are not corrected. Consider them before using these cells and tables.",
     );
     for a in &of.anomalies {
         let stands = !of.notes.contains(&a.id) && !is_misprint(of, a);
@@ -265,10 +273,10 @@ fn doubtful(of: &Reproduction) -> Table {
 fn reading() -> Section {
     let mut table = Table::new(
         "marks",
-        "What the marks mean",
-        "A cell shows the number in print; = below it what comes out of the paper's own inputs; \u{25c7} what another model says; \u{25cf} what was measured here. \
-         The note \u{25c7} below a table says which constants of the model were read from the paper's own measurements: those predict nothing. Percentages \
-         are the distance to print. Hover over a number for more.",
+        "Marks",
+        "A cell shows the printed number; below it = is recomputed from the paper's own inputs, \u{25c7} another model, \u{25cf} measured here. \
+         The note \u{25c7} below a table lists the constants of the model that were read from the paper's own measurements: they are not predictions. Percentages \
+         are the distance to print. Hover over a number for details.",
         vec![
             Column::plain("mark", "mark"),
             Column::plain("name", "in data files"),
@@ -284,7 +292,7 @@ fn reading() -> Section {
     }
     Section {
         id: "reading",
-        title: "How to read it".to_owned(),
+        title: "Legend".to_owned(),
         blocks: vec![Block::Table(table)],
     }
 }
@@ -324,10 +332,10 @@ fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
         caption.push_str(&format!(" {first}{}.", letters.as_str()));
     }
     if c.judged > 0 {
-        caption.push_str(&format!(
-            " Of {} cells {} equal, {} equal by a constant inferred from print, {} within, {} differ, {} wrong in print, {} cannot be recomputed.",
-            c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot
-        ));
+        caption.push_str(&format!(" {}: {}.", c.checked(), c.outcomes()));
+    }
+    if let Some(fault) = judged.probable_fault() {
+        caption.push_str(&format!(" {fault}."));
     }
     let mut table = Table::new(&table_id(&d.id), &d.title, &caption, columns);
     table.rows = judged
@@ -345,12 +353,12 @@ fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
     table
 }
 
-/// A cell of a printed table; `anchor` gives its identifier for links.
+/// Returns a cell of a printed table. `anchor` returns its identifier for links.
 fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
     if judged.printed == PrintedCell::Empty {
         return Cell::Empty;
     }
-    if judged.verdict == Verdict::Label && judged.anomalies.is_empty() {
+    if judged.verdict == CellVerdict::Label && judged.anomalies.is_empty() {
         return match &judged.printed {
             PrintedCell::Number(printed) => Cell::Against {
                 against: Box::new(plain(printed.text(), Some(printed.value()))),
@@ -360,15 +368,15 @@ fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
     }
     let number = judged.printed.number();
     let decimals = number.map_or(0, |n| n.decimals()) as usize;
-    let (mark, verdict) = words(&judged.verdict);
+    let (mark, verdict) = describe_verdict(&judged.verdict);
     let mut against = plain(judged.printed.text(), number.map(|n| n.value()));
-    // digits beyond print only where they are the point
+    // digits beyond the printed ones are only shown if they matter for the verdict
     let digits = if matches!(
         judged.verdict,
-        Verdict::Equal {
+        CellVerdict::Equal {
             digits: Digits::Rounded,
             ..
-        } | Verdict::Inferred {
+        } | CellVerdict::Inferred {
             digits: Digits::Rounded,
             ..
         }
@@ -377,7 +385,7 @@ fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
     } else {
         decimals + 1
     };
-    let beside = |value: f64, deviation: Deviation, digits: usize, details: String| Beside {
+    let beside = |value: f64, deviation: Deviation, digits: usize, details: String| ComparedValue {
         value: significant_digits(value, 15),
         shown: shown(value, digits),
         by: deviation.by,
@@ -410,7 +418,7 @@ fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
             Agreement::WithLikely => (
                 Mark::Within,
                 format!(
-                    "within {} % of what was probably meant",
+                    "within {} % of the probable value",
                     m.measured.tolerance_pct
                 ),
             ),
@@ -432,12 +440,12 @@ fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
             "measured here, {runs}, {agreement}{cause}; {}",
             m.measured.from
         );
-        Beside {
+        ComparedValue {
             mark: Some(mark),
             ..beside(m.measured.value, m.deviation, decimals, details)
         }
     });
-    if let Verdict::PrintedWrong { confidence, .. } = &judged.verdict {
+    if let CellVerdict::PrintedWrong { confidence, .. } = &judged.verdict {
         against.confidence = Some(*confidence);
         against.anchor = Some(anchor());
     }
@@ -448,7 +456,7 @@ fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
     }
 }
 
-/// Why a measurement differs, where the reason explains the distance.
+/// Returns the reason why a measurement differs, if the reason explains the difference.
 fn cause(measured: &JudgedMeasurement) -> Option<&str> {
     measured
         .measured
@@ -473,7 +481,7 @@ fn plain(text: &str, value: Option<f64>) -> Against {
     }
 }
 
-/// Writes a number with this number of decimals; very small ones in scientific form.
+/// Formats a number with this number of decimals; very small numbers in scientific notation.
 fn shown(value: f64, decimals: usize) -> String {
     if decimals > 8 && value != 0.0 {
         format!("{value:.5e}")
@@ -482,7 +490,8 @@ fn shown(value: f64, decimals: usize) -> String {
     }
 }
 
-/// Anomalies first, then how the columns were recomputed and modelled, why measurements differ, and why cells were not recomputed.
+/// Returns the notes of a table: first anomalies, then how columns were recomputed and modelled, why measurements differ, and why cells were not
+/// recomputed.
 fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
     let mut names: Vec<&String> = judged.anomalies.iter().collect();
     names.extend(judged.rows.iter().flatten().flat_map(|c| &c.anomalies));
@@ -551,7 +560,7 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
     }));
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for cell in judged.rows.iter().flatten() {
-        if let Verdict::Cannot { because } = &cell.verdict {
+        if let CellVerdict::Cannot { because } = &cell.verdict {
             match reasons.iter_mut().find(|(text, _)| text == because) {
                 Some((_, n)) => *n += 1,
                 None => reasons.push((because, 1)),
@@ -586,7 +595,7 @@ fn describe(anomaly: &Anomaly) -> String {
 fn text_anomalies(of: &Reproduction) -> Table {
     let mut table = anomaly_table(
         "text-anomalies",
-        "Wrong or doubtful outside of the tables",
+        "Errors and doubts outside the tables",
         "Passages, formulas and algorithms.",
     );
     for a in of.anomalies.iter().filter(|a| of.notes.contains(&a.id)) {
@@ -595,7 +604,7 @@ fn text_anomalies(of: &Reproduction) -> Table {
     table
 }
 
-/// A table of anomalies, without rows.
+/// Returns an empty table of anomalies.
 fn anomaly_table(id: &str, title: &str, caption: &str) -> Table {
     let columns = [
         "anomaly",
@@ -614,7 +623,7 @@ fn anomaly_table(id: &str, title: &str, caption: &str) -> Table {
     )
 }
 
-/// A row of it; `place` says where the anomaly is.
+/// Returns a row of a table of anomalies. `place` is the cell with the position of the anomaly.
 fn anomaly_row(a: &Anomaly, place: Cell) -> Vec<Cell> {
     let [what, printed, likely, why] = [&a.cell, &a.printed, &a.likely, &a.why].map(Cell::text);
     vec![

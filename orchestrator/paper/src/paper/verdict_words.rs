@@ -1,10 +1,10 @@
-//! Verdicts as readers see them.
+//! Texts of verdicts.
 
-use super::{judge::Verdict, printed::Digits};
+use super::{judge::CellVerdict, printed::Digits};
 use cvc_show::Mark;
 
-/// A verdict as a mark and in words.
-pub(super) fn words(verdict: &Verdict) -> (Mark, String) {
+/// Returns a verdict as a mark and a text.
+pub(super) fn describe_verdict(verdict: &CellVerdict) -> (Mark, String) {
     let with = |corrected: &[String]| {
         if corrected.is_empty() {
             String::new()
@@ -13,15 +13,15 @@ pub(super) fn words(verdict: &Verdict) -> (Mark, String) {
         }
     };
     match verdict {
-        Verdict::Empty | Verdict::Label => (Mark::Label, String::new()),
-        Verdict::Equal {
+        CellVerdict::Empty | CellVerdict::Label => (Mark::Label, String::new()),
+        CellVerdict::Equal {
             digits: Digits::Rounded,
             corrected,
         } => (
             Mark::Equal,
             format!("equal to the printed digits{}", with(&corrected.0)),
         ),
-        Verdict::Equal {
+        CellVerdict::Equal {
             digits: Digits::Cut,
             corrected,
         } => (
@@ -31,18 +31,18 @@ pub(super) fn words(verdict: &Verdict) -> (Mark, String) {
                 with(&corrected.0)
             ),
         ),
-        Verdict::Inferred {
+        CellVerdict::Inferred {
             constant,
             corrected,
             ..
         } => {
             let text = format!(
-                "equal to the printed digits by a constant that was inferred from them ({constant}){}",
+                "fitted: matches only because a constant was fitted to these same cells ({constant}){}",
                 with(&corrected.0)
             );
             (Mark::Inferred, text)
         }
-        Verdict::Within {
+        CellVerdict::Within {
             tolerance,
             because,
             corrected,
@@ -54,8 +54,8 @@ pub(super) fn words(verdict: &Verdict) -> (Mark, String) {
                 with(&corrected.0)
             ),
         ),
-        Verdict::Differs => (Mark::Differs, "differs".to_owned()),
-        Verdict::PrintedWrong {
+        CellVerdict::Differs => (Mark::Differs, "differs".to_owned()),
+        CellVerdict::PrintedWrong {
             anomaly,
             likely,
             why,
@@ -64,15 +64,15 @@ pub(super) fn words(verdict: &Verdict) -> (Mark, String) {
         } => (
             Mark::Wrong,
             format!(
-                "wrong in print ({anomaly}, confidence {}), probably {likely}: {why}",
+                "misprint ({anomaly}, confidence {}), probably {likely}: {why}",
                 confidence.word()
             ),
         ),
-        Verdict::Cannot { because } => (Mark::Cannot, format!("cannot be recomputed: {because}")),
+        CellVerdict::Cannot { because } => (Mark::Cannot, format!("not checkable: {because}")),
     }
 }
 
-/// A tolerance with two significant digits.
+/// Formats a tolerance with two significant digits.
 fn significant(value: f64) -> String {
     let decimals = if value > 0.0 {
         (1 - value.log10().floor() as i32).clamp(0, 12) as usize

@@ -1,19 +1,19 @@
-//! `measured.toml` in the folder of a paper: which campaigns rerun its tables, and which runs and records belong to which cells.
+//! `measured.toml` in the folder of a paper: the campaigns that rerun its tables, and the runs and records for each cell.
 
-use crate::paper::Reason;
-use cvc_core::source::{Source, SourceError, SourceErrors, suggestion};
+use crate::paper::{CellValues, Test, UnmeasuredReason, check_test};
+use cvc_core::source::{SourceError, SourceErrors, SourceText, suggestion};
 use indexmap::IndexMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Spanned, de::DeValue};
 
 /// Version of the format.
 pub const SCHEMA: u32 = 1;
-/// The file in the folder of a paper.
+/// Name of the file in the folder of a paper.
 pub const FILE: &str = "measured.toml";
 
 /// Factors of a point by which rows are matched.
-pub const FACTOR_NAMES: [&str; 9] = [
+pub const FACTOR_NAMES: [&str; 14] = [
     "app",
     "class",
     "mapping",
@@ -23,6 +23,11 @@ pub const FACTOR_NAMES: [&str; 9] = [
     "checkpointer",
     "compression",
     "aggregators",
+    "cb_buffer",
+    "strategy",
+    "writers",
+    "storage",
+    "tracer",
 ];
 
 /// The whole file.
@@ -31,125 +36,158 @@ pub const FACTOR_NAMES: [&str; 9] = [
 pub struct Definition {
     /// Version of the format: 1.
     schema: u32,
-    /// What a reader has to know of today's runs.
+    /// A note for readers about the runs made here.
     #[serde(default)]
     pub note: Option<String>,
-    /// Campaigns that measure what one machine can.
+    /// Campaigns that measure the part that is possible on one machine.
     pub campaigns: Vec<Campaign>,
     /// Tables whose cells are measured.
     #[serde(default)]
-    pub tables: Vec<Table>,
-    /// Series of checkpoints, of which a paper may say much without printing a table.
+    pub tables: Vec<RerunTable>,
+    /// Series of checkpoints, which a paper may describe without a table.
     #[serde(default)]
     pub series: Vec<SeriesDefinition>,
-    /// Differences between rows: they can agree where levels cannot.
+    /// Comparisons of rows, which can agree even if the values themselves do not.
     #[serde(default)]
     pub differences: Vec<Differences>,
+    /// Tests of the paper's claims.
+    #[serde(default)]
+    pub claims: Vec<ClaimTests>,
+}
+
+/// Tests of a claim on runs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimTests {
+    /// Name of the claim in `claims.toml`.
+    pub claim: String,
+    /// The tests; the claim holds if all of them pass.
+    pub tests: Vec<Test<RunSide>>,
+}
+
+/// One side of a test: points of campaigns.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSide {
+    /// Factors of the points: a value or a list of values each. Empty for all points.
+    #[serde(default)]
+    pub point: IndexMap<String, CellValues>,
+    /// How the value of a run is computed from its records.
+    pub value: RerunValue,
+    /// Whether the number of a point is the coefficient of variation of its runs, in percent, instead of their mean.
+    #[serde(default)]
+    pub scatter: bool,
 }
 
 /// A campaign file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Campaign {
-    /// Relative to the folder of the paper.
+    /// Path relative to the folder of the paper.
     pub file: String,
-    /// The variant for one machine.
+    /// The variant of the file for one machine.
     pub variant: String,
 }
 
 /// The runs and records of a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
-    /// Its identifier in `paper.toml`.
+pub struct RerunTable {
+    /// Identifier of the table in `paper.toml`.
     pub table: String,
-    /// Which runs a row is about: factors of their points.
+    /// Factors of the points whose runs belong to a row.
     pub point: IndexMap<String, RowValue>,
-    /// Why the measured rows are not quite what is printed, if they are not.
+    /// The reason why the measured rows differ from the printed ones, if they do.
     #[serde(default)]
     pub note: Option<String>,
-    /// What its columns are.
-    pub columns: Vec<Column>,
-    /// Why rows are not measured, where no campaign says it; the first that fits counts.
+    /// The measured columns of the table.
+    pub columns: Vec<RerunColumn>,
+    /// Reasons why rows are not measured, if no campaign measured them; the first match counts.
     #[serde(default)]
     pub not_measured: Vec<NotMeasured>,
 }
 
-/// A value that depends on the row.
+/// A value that may depend on the row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a text, a number, or a table with `column`")]
 pub enum RowValue {
-    /// The same in every row.
+    /// The same number in every row.
     Number(i64),
-    /// The same in every row; `{column}` stands for the cell of a column.
+    /// A text in which `{column}` is replaced by the row's cell in that column.
     Text(String),
-    /// Out of a cell.
+    /// A value derived from a cell.
     Cell(FromCell),
 }
 
-/// A value out of a cell of the row.
+/// A value derived from a cell of the row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromCell {
     /// The column.
     pub column: String,
-    /// A regular expression with one group: the part of the cell that counts.
+    /// A regular expression with one group, which selects the part of the cell to use.
     #[serde(default)]
     pub pattern: Option<String>,
-    /// What stands for it in campaigns; a cell that is not in the list is not measured. Without a list, the cell itself.
+    /// The level in campaigns for each cell text; a cell that is not in the list is not measured. Without a list, the cell itself is the level.
     #[serde(default)]
     pub values: IndexMap<String, String>,
 }
 
-/// What of the records belongs into a column.
+/// The records for a column.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Column {
+pub struct RerunColumn {
     /// The column of the table.
     pub column: String,
-    /// Rows that this is about: values that their cells must have, or lists of them. Without any, all rows.
+    /// The rows that are measured: for each column, a cell value or a list of values. Empty for all rows.
     #[serde(default)]
     pub rows: IndexMap<String, CellValues>,
-    /// Factors of the points that differ from those of the table.
+    /// Factors of the points that differ from the table's.
     #[serde(default)]
     pub point: IndexMap<String, RowValue>,
-    /// How the value comes out of the records.
-    pub value: Value,
-    /// Tolerance against print, in percent of print.
+    /// How the value is computed from the records.
+    pub value: RerunValue,
+    /// Tolerance in percent of the printed number.
     pub tolerance_pct: f64,
-    /// Why it differs by more.
+    /// The reason for a larger difference.
     #[serde(default)]
     pub because: Option<String>,
-    /// The reason holds only for such a distance from print: lowest and highest of measured - printed, in the unit of the column. It must
-    /// be there if the reason is.
+    /// Differences that the reason explains: minimum and maximum of measured - printed, in the unit of the column. Required if there is a reason.
     #[serde(default)]
     pub explains: Option<[f64; 2]>,
 }
 
-/// How a value comes out of the records of a run.
+/// How a value is computed from the records of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Value {
-    /// Name of the records; those of one image that match are added up.
+pub struct RerunValue {
+    /// Name of the records. Matching records of one image are added up.
     pub record: String,
-    /// Zones; without any, all.
+    /// Zones of the records; empty for all.
     #[serde(default)]
     pub zones: Vec<String>,
-    /// Parts of zones; without any, all.
+    /// Parts of zones; empty for all.
     #[serde(default)]
     pub subs: Vec<String>,
     /// Kind of files.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Whose images: `ranks`, `largest N`, `but-largest N`, `launcher NAME`, `whole`.
+    /// The images: `ranks`, `largest N`, `but-largest N`, `launcher NAME`, `whole`.
     #[serde(default = "all_ranks")]
     pub images: RowValue,
-    /// What the sum is divided by.
+    /// The unit of the printed value, by which the sum is divided.
     #[serde(default)]
     pub unit: PrintUnit,
 }
 
-/// The unit of a column of print.
+impl RerunValue {
+    /// Returns whether values differ between equal runs, as times do; sizes do not.
+    pub fn scatters(&self) -> bool {
+        self.record.ends_with("_s")
+    }
+}
+
+/// The unit of a printed column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PrintUnit {
     /// 2^20 bytes.
@@ -157,13 +195,13 @@ pub enum PrintUnit {
     MiB,
     /// 2^30 bytes.
     GiB,
-    /// As in the records.
+    /// The unit of the records.
     #[serde(rename = "as-is")]
     AsIs,
 }
 
 impl PrintUnit {
-    /// How many of the records' units it is.
+    /// Returns the size of the unit, in the unit of the records.
     pub fn size(self) -> f64 {
         match self {
             Self::MiB => cvc_core::units::MIB,
@@ -172,7 +210,7 @@ impl PrintUnit {
         }
     }
 
-    /// As in headings.
+    /// Returns the name of the unit in headings.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::MiB => Some("MiB"),
@@ -186,26 +224,6 @@ fn all_ranks() -> RowValue {
     RowValue::Text("ranks".into())
 }
 
-/// A text or a list of texts.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "a text or a list of texts")]
-pub enum CellValues {
-    /// One.
-    One(String),
-    /// Several.
-    Many(Vec<String>),
-}
-
-impl CellValues {
-    /// Whether a cell is one of them.
-    pub fn has(&self, cell: &str) -> bool {
-        match self {
-            Self::One(text) => text == cell,
-            Self::Many(list) => list.iter().any(|text| text == cell),
-        }
-    }
-}
-
 /// Rows that are not measured.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -213,11 +231,11 @@ pub struct NotMeasured {
     /// Values that the cells of the row must have.
     #[serde(default)]
     pub rows: IndexMap<String, CellValues>,
-    /// Why.
+    /// The reason why the rows are not measured.
     pub because: String,
 }
 
-/// Differences of a column between rows of a series.
+/// Comparisons of a column between the rows of a series.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Differences {
@@ -225,32 +243,69 @@ pub struct Differences {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// Caption, one sentence.
     pub caption: String,
     /// The table.
     pub table: String,
-    /// Its column.
+    /// The column; empty if `between` names several.
+    #[serde(default)]
     pub column: String,
-    /// Rows that take part, as in a column.
+    /// How two rows are compared.
+    #[serde(default)]
+    pub compare: StepComparison,
+    /// Columns to compare within a row, each with the previous one, instead of rows.
+    #[serde(default)]
+    pub between: Vec<ColumnOfRuns>,
+    /// Rows to compare, in the form of [`RerunColumn::rows`].
     #[serde(default)]
     pub rows: IndexMap<String, CellValues>,
-    /// What the rows of a series have in common: columns of the table.
+    /// Columns with equal cells in all rows of a series.
     pub series: Vec<RowValue>,
-    /// What rises along a series, a number in each row.
+    /// The rising key: a number in each row that orders the rows of a series. Not used with `between`.
+    #[serde(default = "nothing")]
     pub along: RowValue,
-    /// Runs instead of those of the table.
+    /// Factors of the points, instead of the table's.
     #[serde(default)]
     pub point: Option<IndexMap<String, RowValue>>,
-    /// How the value comes out of the records.
-    pub value: Value,
-    /// Tolerance of a difference against the printed one, in percent of it.
+    /// How the value is computed from the records.
+    pub value: RerunValue,
+    /// Tolerance of a difference or a ratio, in percent of the printed one; not used for an order.
+    #[serde(default)]
     pub tolerance_pct: f64,
-    /// Why it differs by more.
+    /// The reason for a larger difference.
     #[serde(default)]
     pub because: Option<String>,
-    /// The reason holds only for such a distance, as in a column; it must be there if the reason is.
+    /// Differences that the reason explains, in the form of [`RerunColumn::explains`]; required if there is a reason.
     #[serde(default)]
     pub explains: Option<[f64; 2]>,
+}
+
+/// How two rows are compared. Times measured on other machines can agree in order and in ratio, but not in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepComparison {
+    /// The later value minus the previous one.
+    #[default]
+    Difference,
+    /// The later value divided by the previous one.
+    Ratio,
+    /// Which of the two is larger.
+    Order,
+}
+
+/// A column, with the runs that measure it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnOfRuns {
+    /// The column.
+    pub column: String,
+    /// Factors of its points that differ from the table's.
+    #[serde(default)]
+    pub point: IndexMap<String, RowValue>,
+}
+
+fn nothing() -> RowValue {
+    RowValue::Number(0)
 }
 
 /// A series of checkpoints.
@@ -261,79 +316,81 @@ pub struct SeriesDefinition {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// Caption, one sentence.
     pub caption: String,
-    /// Which runs: factors of their points.
+    /// Factors of the points whose runs are used.
     pub point: IndexMap<String, String>,
-    /// What is judged.
+    /// The claims to judge.
     #[serde(default)]
     pub claims: Vec<SeriesClaim>,
-    /// What print says of the switches of ADCA's base.
+    /// The paper's statement about when ADCA's base moves.
     #[serde(default)]
     pub printed: Option<PrintedSwitch>,
 }
 
-/// What may be said of a series.
+/// A claim about a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeriesClaim {
     /// The volume of differential checkpoints grows.
     DifferentialGrows,
-    /// That of incremental ones does not.
+    /// The volume of incremental checkpoints does not grow.
     IncrementalStays,
-    /// ADCA stores nearly what incremental checkpoints do.
+    /// ADCA stores nearly as much as incremental checkpoints.
     AdcaNearIncremental,
-    /// There is a threshold with which the base moves once; with `printed`, at that checkpoint.
+    /// There is a threshold with which the base moves only once. If the series has `printed`, the base moves at the checkpoint given there.
     OneSwitch,
-    /// How many files restore a checkpoint until the base moves and afterwards.
+    /// The number of files needed to restore a checkpoint, before and after the base moves.
     FilesToRestore,
 }
 
-/// The printed switch of ADCA's base.
+/// A paper's statement about when ADCA's base moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedSwitch {
-    /// Checkpoints of the series.
+    /// Number of checkpoints of the series.
     pub checkpoints: u32,
-    /// The checkpoint, from 1, that becomes the base.
+    /// The checkpoint that becomes the base, counted from 1.
     pub switch: u32,
-    /// Files that restore a checkpoint up to it.
+    /// Number of files needed to restore a checkpoint up to and including `switch`.
     pub files_before: u32,
-    /// Files that restore a later one.
+    /// Number of files needed to restore a checkpoint after `switch`.
     pub files_after: u32,
 }
 
-fn reason(because: Option<&String>, explains: Option<[f64; 2]>) -> Option<Reason> {
-    because.zip(explains).map(|(because, explains)| Reason {
-        because: because.clone(),
-        explains,
-    })
+fn reason(because: Option<&String>, explains: Option<[f64; 2]>) -> Option<UnmeasuredReason> {
+    because
+        .zip(explains)
+        .map(|(because, explains)| UnmeasuredReason {
+            because: because.clone(),
+            explains,
+        })
 }
 
-impl Column {
-    /// Why its cells may differ by more than the tolerance, and by how much.
-    pub fn reason(&self) -> Option<Reason> {
+impl RerunColumn {
+    /// Returns the reason why measurements of this column may differ by more than the tolerance, with the differences that it explains.
+    pub fn reason(&self) -> Option<UnmeasuredReason> {
         reason(self.because.as_ref(), self.explains)
     }
 }
 
 impl Differences {
-    /// Why differences may differ by more than the tolerance, and by how much.
-    pub fn reason(&self) -> Option<Reason> {
+    /// Returns the reason why comparisons may differ by more than the tolerance, with the differences that it explains.
+    pub fn reason(&self) -> Option<UnmeasuredReason> {
         reason(self.because.as_ref(), self.explains)
     }
 }
 
-/// Reads the file of a paper; `None` if it has none: nothing of it is rerun.
+/// Reads the file of a paper; returns `None` if there is none.
 ///
 /// # Errors
-/// What is wrong in the file, with its position.
+/// The problem in the file, with its position.
 pub fn load(folder: &Path) -> Result<Option<Definition>, SourceErrors> {
     let path = folder.join(FILE);
     if !path.is_file() {
         return Ok(None);
     }
-    let source = Source::read(&path)?;
+    let source = SourceText::read(&path)?;
     let table = source.parse().map_err(SourceErrors)?;
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table));
     let definition: Definition = source.decode(&value)?;
@@ -345,14 +402,14 @@ pub fn load(folder: &Path) -> Result<Option<Definition>, SourceErrors> {
     }
 }
 
-/// The problems of a definition.
+/// Checks a definition, and collects its problems.
 struct Check<'d> {
-    source: &'d Source,
+    source: &'d SourceText,
     definition: &'d Definition,
     errors: Vec<SourceError>,
 }
 
-fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
+fn check(source: &SourceText, definition: &Definition) -> Vec<SourceError> {
     let mut check = Check {
         source,
         definition,
@@ -361,11 +418,12 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
     if definition.schema != SCHEMA {
         let found = definition.schema;
         check.fail(
-            format!("format {found} of measured tables is not known"),
+            format!("unknown format {found} of measured tables"),
             "this version reads `schema = 1`",
         );
     }
     check.reasons();
+    check.claims();
     check.series();
     check.factors();
     check.patterns();
@@ -378,11 +436,11 @@ impl<'d> Check<'d> {
         self.errors.push(error);
     }
 
-    /// A reason has the range that it explains.
+    /// Checks that each reason has the differences that it explains.
     fn reasons(&mut self) {
         let definition = self.definition;
         let columns = definition.tables.iter().flat_map(|t| {
-            let of_column = |c: &Column| {
+            let of_column = |c: &RerunColumn| {
                 let place = format!("table {}, `{}`", t.table, c.column);
                 (place, c.because.is_some(), c.explains)
             };
@@ -412,14 +470,26 @@ impl<'d> Check<'d> {
         }
     }
 
-    /// Series have names of their own, and switches at one of their checkpoints.
+    /// Checks that tests of claims have exactly one comparison and one bound.
+    fn claims(&mut self) {
+        for tests in &self.definition.claims {
+            for wrong in tests.tests.iter().filter_map(|t| check_test(t).err()) {
+                self.fail(
+                    format!("claim `{}`: {}", tests.claim, wrong.message),
+                    &wrong.hint,
+                );
+            }
+        }
+    }
+
+    /// Checks that series have unique names, and that printed switches are at one of their checkpoints.
     fn series(&mut self) {
         let all = &self.definition.series;
         for (i, series) in all.iter().enumerate() {
             if all[..i].iter().any(|s| s.id == series.id) {
                 self.fail(
                     format!("two series have the id `{}`", series.id),
-                    "give each its own",
+                    "rename one",
                 );
             }
             if let Some(printed) = series.printed
@@ -436,7 +506,7 @@ impl<'d> Check<'d> {
         }
     }
 
-    /// All points of tables and differences.
+    /// Returns the factors of all points in tables and differences.
     fn points(&self) -> impl Iterator<Item = &'d IndexMap<String, RowValue>> + use<'d> {
         let definition = self.definition;
         let of_tables = definition
@@ -447,13 +517,18 @@ impl<'d> Check<'d> {
             definition
                 .differences
                 .iter()
-                .filter_map(|d| d.point.as_ref()),
+                .flat_map(|d| d.point.iter().chain(d.between.iter().map(|c| &c.point))),
         )
     }
 
     fn factors(&mut self) {
-        let of_series = self.definition.series.iter().flat_map(|s| s.point.keys());
-        for factor in self.points().flat_map(|p| p.keys()).chain(of_series) {
+        let definition = self.definition;
+        let of_series = definition.series.iter().flat_map(|s| s.point.keys());
+        let sides = definition.claims.iter().flat_map(|c| &c.tests);
+        let sides = sides.flat_map(|t| [Some(&t.each), t.than.as_ref(), t.minus.as_ref()]);
+        let of_claims = sides.flatten().flat_map(|s| s.point.keys());
+        let of_rows = self.points().flat_map(|p| p.keys());
+        for factor in of_rows.chain(of_series).chain(of_claims) {
             if !FACTOR_NAMES.contains(&factor.as_str()) {
                 self.fail(
                     format!("unknown factor `{factor}`"),
@@ -463,7 +538,7 @@ impl<'d> Check<'d> {
         }
     }
 
-    /// Patterns are regular expressions with one group.
+    /// Checks that patterns are regular expressions with one group.
     fn patterns(&mut self) {
         let definition = self.definition;
         let of_columns = definition.tables.iter().flat_map(|t| &t.columns);
@@ -487,7 +562,7 @@ impl<'d> Check<'d> {
                 Ok(regex) if regex.captures_len() == 2 => {}
                 Ok(_) => self.fail(
                     format!("`{pattern}` must have one group"),
-                    "put (parentheses) around the part that counts",
+                    "put (parentheses) around the part to use",
                 ),
                 Err(_) => self.fail(
                     format!("`{pattern}` is not a regular expression"),

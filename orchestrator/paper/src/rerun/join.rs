@@ -1,74 +1,78 @@
-//! Measured values beside the printed ones, cell by cell.
+//! Joins measured values with printed ones, cell by cell.
 
 use super::{
-    definition::{Column, Definition, Differences, RowValue, Table, Value},
+    claims,
+    definition::{
+        Definition, Differences, RerunColumn, RerunTable, RerunValue, RowValue, StepComparison,
+    },
     runs::{CampaignMeasurements, MeasuredPoint, has},
     select::{RowCells, RowProblem, factors, matches, resolve},
     series::{self, JoinedSeries},
 };
 use crate::paper::{
     Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Misprint, Paper, PrintedTable,
-    Reason, agreement,
+    UnmeasuredReason, agreement,
 };
 use cvc_core::mapping::Mapping;
+use cvc_model::stats::compare;
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
-/// A printed number with what was measured.
+/// A printed number with its measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JoinedCell {
-    /// Which cell.
+    /// The cell.
     pub key: CellKey,
-    /// In print.
+    /// The printed number.
     pub printed: f64,
-    /// What was probably meant, if print is wrong.
+    /// The probable value, if the printed number is wrong.
     pub likely: Option<f64>,
-    /// Measured here.
+    /// The measurement made here.
     pub measured: MeasuredHere,
-    /// What follows.
+    /// The result of the comparison.
     pub agreement: Agreement,
 }
 
-/// A row of a table of which nothing was measured.
+/// A row of a table without measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnmeasuredRow {
-    /// Its number, from 0.
+    /// Row number, counted from 0.
     pub row: usize,
-    /// Why.
+    /// The reason why the row has no measurement.
     pub because: String,
 }
 
-/// A table with what was measured.
+/// A table with its measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JoinedTable {
-    /// Its identifier.
+    /// Identifier of the table.
     pub table: String,
-    /// What a reader has to know of the measured rows.
+    /// A note for readers about the measured rows.
     pub note: Option<String>,
-    /// Cells with a measurement, by row.
+    /// Cells with a measurement, in the order of rows.
     pub cells: Vec<JoinedCell>,
-    /// Rows without.
+    /// Rows without a measurement.
     pub missing: Vec<UnmeasuredRow>,
 }
 
-/// A difference between two rows, in print and measured.
+/// A comparison of two rows or columns (difference, ratio or order), as printed and as measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesStep {
-    /// What the rows have in common.
+    /// The cells that the compared rows have in common.
     pub series: Vec<String>,
-    /// From this value of what rises along the series.
+    /// Value of the rising key in the first row; for columns, the index of the first column.
     pub from: f64,
-    /// To this one.
+    /// Value of the rising key in the second row; for columns, the index of the second column.
     pub to: f64,
-    /// In print.
+    /// The difference or ratio of the printed numbers.
     pub printed: f64,
-    /// Measured here.
+    /// The difference or ratio of the numbers measured here.
     pub measured: f64,
-    /// What follows.
-    pub agreement: Agreement,
+    /// The result of the comparison; `None` if the runs scatter too much.
+    pub agreement: Option<Agreement>,
 }
 
-/// Differences along the series of a table.
+/// Comparisons of neighbouring rows or columns of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JoinedDifferences {
     /// Identifier of the table.
@@ -78,40 +82,44 @@ pub struct JoinedDifferences {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What it shows.
+    /// Caption.
     pub caption: String,
+    /// How rows or columns are compared.
+    pub compare: StepComparison,
+    /// Headings of the compared columns, with `from` and `to` of the steps as indices; empty if rows are compared.
+    pub between: Vec<String>,
     /// Unit of the values.
     pub unit: Option<&'static str>,
-    /// Tolerance against print, in percent.
+    /// Tolerance relative to the printed number, in percent.
     pub tolerance_pct: f64,
-    /// Why some differ by more.
-    pub reason: Option<Reason>,
-    /// Names of the misprints among their cells; what was probably meant stands for them.
+    /// The reason why some measurements differ by more than the tolerance.
+    pub reason: Option<UnmeasuredReason>,
+    /// Names of the misprints in the compared cells; their probable values are used instead.
     pub corrected: Vec<String>,
-    /// Names of the misprints for which nothing stands: their rows are left out.
+    /// Names of the misprints without a probable value; their rows are skipped.
     pub left_out: Vec<String>,
-    /// One after the other.
+    /// The steps, in order.
     pub steps: Vec<SeriesStep>,
-    /// The campaigns behind them, each once.
+    /// The campaigns that measured the values, without duplicates.
     #[serde(skip)]
     pub campaigns: Vec<String>,
 }
 
-/// A paper with what was measured.
+/// A paper with its measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Joined {
     /// Table by table.
     pub tables: Vec<JoinedTable>,
-    /// Differences.
+    /// Comparisons of rows or columns.
     pub differences: Vec<JoinedDifferences>,
     /// Series of checkpoints.
     pub series: Vec<JoinedSeries>,
-    /// Mistakes in `measured.toml` that only show with the tables: unknown tables, columns, words.
+    /// Errors in `measured.toml` that only the tables reveal: unknown tables, columns or images.
     pub mistakes: Vec<String>,
 }
 
 impl Joined {
-    /// What was measured, for the cells of the paper.
+    /// Returns the measurements by cell of the paper.
     pub fn measurements(&self) -> Measurements {
         self.tables
             .iter()
@@ -120,7 +128,7 @@ impl Joined {
             .collect()
     }
 
-    /// Whether a campaign measured a cell, a difference or a series.
+    /// Returns whether a campaign measured a cell, a difference or a series.
     pub fn is_measured_by(&self, campaign: &str) -> bool {
         let cells = self.tables.iter().flat_map(|t| &t.cells);
         let mut names = cells
@@ -131,7 +139,7 @@ impl Joined {
     }
 }
 
-/// The programs that some tables of a paper are about, in the order of the definition; of all tables without a list.
+/// Returns the programs in the tables `only` of a paper, or in all tables if `only` is empty. They are in the order of the definition.
 pub fn programs(paper: &Paper, definition: &Definition, only: &[&str]) -> IndexSet<String> {
     let tables = definition.tables.iter();
     let wanted = tables.filter(|t| only.is_empty() || only.contains(&t.table.as_str()));
@@ -144,7 +152,7 @@ pub fn programs(paper: &Paper, definition: &Definition, only: &[&str]) -> IndexS
         .collect()
 }
 
-/// The rows of a table as text, with what was probably meant where print is wrong.
+/// Returns the rows of a table as text, with probable values instead of misprints.
 fn rows(table: &PrintedTable) -> Vec<RowCells> {
     let text = |row: usize, column: &str, printed: &str| match table
         .misprint(row, column)
@@ -166,31 +174,31 @@ fn rows(table: &PrintedTable) -> Vec<RowCells> {
     table.rows().iter().enumerate().map(row).collect()
 }
 
-/// A value of a run.
-struct Found<'m> {
+/// A value of one run.
+struct FoundValue<'m> {
     campaign: &'m str,
     run: &'m str,
     value: f64,
 }
 
-/// Names of campaigns, each once.
-fn campaigns(found: &[Found<'_>]) -> Vec<String> {
+/// Returns the names of the campaigns without duplicates.
+fn campaigns(found: &[FoundValue<'_>]) -> Vec<String> {
     let names: IndexSet<&str> = found.iter().map(|f| f.campaign).collect();
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The values of all runs of a row, and where they come from.
+/// Returns the values of all runs of a row, and a text about their source.
 fn collect<'m>(
     measured: &'m CampaignMeasurements,
     wanted: &IndexMap<String, String>,
-    value: &Value,
+    value: &RerunValue,
     row: &RowCells,
-) -> Result<Vec<Found<'m>>, RowProblem> {
+) -> Result<Vec<FoundValue<'m>>, RowProblem> {
     let images = resolve(&value.images, row)?.parse()?;
     let points = measured.points.iter().filter(|p| p.is(wanted));
     let of_point = |point: &'m MeasuredPoint| {
         let values = point.values(value, &images).into_iter();
-        values.map(|(run, value)| Found {
+        values.map(|(run, value)| FoundValue {
             campaign: &point.campaign,
             run,
             value,
@@ -200,9 +208,9 @@ fn collect<'m>(
 }
 
 fn summarise(
-    found: &[Found<'_>],
+    found: &[FoundValue<'_>],
     tolerance_pct: f64,
-    reason: Option<Reason>,
+    reason: Option<UnmeasuredReason>,
 ) -> Option<MeasuredHere> {
     let n = found.len();
     let value = found.iter().map(|f| f.value).sum::<f64>() / n as f64;
@@ -228,7 +236,7 @@ fn summarise(
     })
 }
 
-/// Puts what campaigns measured beside the tables of a paper.
+/// Joins the measurements of campaigns with the tables of a paper.
 pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasurements) -> Joined {
     let mut joined = Joined::default();
     for table in &definition.tables {
@@ -255,10 +263,9 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
             .find(|t| t.table == wanted.table)
             .map(|t| &t.point);
         let Some(point) = wanted.point.as_ref().or(own) else {
-            joined.mistakes.push(format!(
-                "`{}` says of no row which runs it is about",
-                wanted.id
-            ));
+            joined
+                .mistakes
+                .push(format!("`{}` selects runs for no row", wanted.id));
             continue;
         };
         let one = differences(
@@ -270,6 +277,7 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
         joined.differences.push(one);
     }
     joined.series = series::join(&definition.series, measured);
+    joined.mistakes.extend(claims::unknown(paper, definition));
     joined.mistakes.sort_unstable();
     joined.mistakes.dedup();
     joined
@@ -277,7 +285,7 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
 
 fn one_table(
     printed: &PrintedTable,
-    table: &Table,
+    table: &RerunTable,
     measured: &CampaignMeasurements,
     mistakes: &mut Vec<String>,
 ) -> JoinedTable {
@@ -357,9 +365,9 @@ fn one_table(
 
 fn cell(
     key: CellKey,
-    column: &Column,
+    column: &RerunColumn,
     (printed, likely): (f64, Option<f64>),
-    found: &[Found<'_>],
+    found: &[FoundValue<'_>],
 ) -> Option<JoinedCell> {
     let measured = summarise(found, column.tolerance_pct, column.reason())?;
     let agreement = measured.agreement(printed, likely);
@@ -372,7 +380,7 @@ fn cell(
     })
 }
 
-fn declared(table: &Table, row: &RowCells) -> Option<String> {
+fn declared(table: &RerunTable, row: &RowCells) -> Option<String> {
     table
         .not_measured
         .iter()
@@ -380,11 +388,11 @@ fn declared(table: &Table, row: &RowCells) -> Option<String> {
         .map(|n| n.because.clone())
 }
 
-/// Why nothing was measured of a row: what became of its runs, why a campaign left its point out, or what the paper's file says.
+/// Returns the reason why a row was not measured: the outcome of its runs, the reason for excluding its point, or the reason in the paper's file.
 fn why(
     measured: &CampaignMeasurements,
     wanted: &IndexMap<String, String>,
-    table: &Table,
+    table: &RerunTable,
     row: &RowCells,
 ) -> String {
     if let Some(problem) = measured
@@ -415,15 +423,15 @@ fn why(
     "no campaign has such a point".to_owned()
 }
 
-/// Rows of a series with the same value of what rises along it.
+/// The rows of a series in which the rising key has the value `along`.
 struct Level {
     along: f64,
     printed: Vec<f64>,
     measured: Vec<f64>,
 }
 
-/// Adds what was printed and measured at a value of what rises along a series.
-fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: &[Found<'_>]) {
+/// Adds the printed and measured numbers of a row in which the rising key has the value `along`.
+fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: &[FoundValue<'_>]) {
     let at = levels
         .iter()
         .position(|l| l.along == along)
@@ -439,24 +447,37 @@ fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: &[Foun
     levels[at].measured.extend(measured.iter().map(|f| f.value));
 }
 
-/// The differences between neighbouring levels of each series.
-fn steps(
-    series: IndexMap<Vec<String>, Vec<Level>>,
-    tolerance_pct: f64,
-    reason: Option<&Reason>,
-) -> Vec<SeriesStep> {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Returns the comparisons of rows with neighbouring values of the rising key, for each series.
+fn steps(series: IndexMap<Vec<String>, Vec<Level>>, wanted: &Differences) -> Vec<SeriesStep> {
+    let reason = wanted.reason();
     let mut steps = Vec::new();
     for (named, mut levels) in series {
         levels.sort_by(|a, b| a.along.total_cmp(&b.along));
         for pair in levels.windows(2) {
-            let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
-            let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
-            let agreement = agreement(measured, (printed, None), tolerance_pct, reason);
+            let [before, later] = pair else { continue };
+            let of = |of: fn(&Level) -> &Vec<f64>| match wanted.compare {
+                StepComparison::Difference => mean(of(later)) - mean(of(before)),
+                StepComparison::Ratio | StepComparison::Order => mean(of(later)) / mean(of(before)),
+            };
+            let (printed, measured) = (of(|l| &l.printed), of(|l| &l.measured));
+            let agreement = match wanted.compare {
+                StepComparison::Difference => Some(agreement(
+                    measured,
+                    (printed, None),
+                    wanted.tolerance_pct,
+                    reason.as_ref(),
+                )),
+                StepComparison::Ratio => ratio_agrees((printed, measured), (before, later), wanted),
+                StepComparison::Order => order_agrees((printed, measured), (before, later), wanted),
+            };
             steps.push(SeriesStep {
                 series: named.clone(),
-                from: pair[0].along,
-                to: pair[1].along,
+                from: before.along,
+                to: later.along,
                 printed,
                 measured,
                 agreement,
@@ -466,7 +487,44 @@ fn steps(
     steps
 }
 
-/// The misprints of a row of a series: of the value itself, or of what says which row it is.
+/// Returns whether a measured ratio agrees with the printed one. Returns `None` if it differs, but the scatter of the runs leaves this undecided: the
+/// ratio has no interval, or the interval includes the printed ratio.
+fn ratio_agrees(
+    (printed, measured): (f64, f64),
+    (before, later): (&Level, &Level),
+    wanted: &Differences,
+) -> Option<Agreement> {
+    let reason = wanted.reason();
+    let found = agreement(
+        measured,
+        (printed, None),
+        wanted.tolerance_pct,
+        reason.as_ref(),
+    );
+    let is_open = || {
+        let compared = compare(&later.measured, &before.measured);
+        let interval = compared.and_then(|c| c.interval);
+        interval.is_none_or(|i| i.holds(printed))
+    };
+    (found != Agreement::Differs || !wanted.value.scatters() || !is_open()).then_some(found)
+}
+
+/// Returns whether two values are in the same order as in print. Returns `None` if they are equal in print, or if the scatter of the runs leaves the
+/// order undecided.
+fn order_agrees(
+    (printed, measured): (f64, f64),
+    (before, later): (&Level, &Level),
+    wanted: &Differences,
+) -> Option<Agreement> {
+    let differs = || compare(&later.measured, &before.measured).is_some_and(|c| c.differs());
+    let is_decided = printed != 1.0 && (!wanted.value.scatters() || differs());
+    is_decided.then(|| match (measured > 1.0) == (printed > 1.0) {
+        true => Agreement::WithPrint,
+        false => Agreement::Differs,
+    })
+}
+
+/// Returns the misprints in a row of a series, both in the value itself and in the cells that identify the row.
 fn misprints<'t>(printed: &'t PrintedTable, row: usize, column: &str) -> Vec<Misprint<'t>> {
     let about = printed
         .definition
@@ -482,34 +540,48 @@ fn differences(
     measured: &CampaignMeasurements,
     mistakes: &mut Vec<String>,
 ) -> JoinedDifferences {
-    if printed.column(&wanted.column).is_none() {
-        mistakes.push(format!(
-            "table {} has no column `{}`",
-            wanted.table, wanted.column
-        ));
+    // one column whose rows are compared, or several columns of the same row
+    let columns: Vec<(&str, Option<&IndexMap<String, RowValue>>)> = match &wanted.between[..] {
+        [] => vec![(&wanted.column, None)],
+        several => several
+            .iter()
+            .map(|c| (&*c.column, Some(&c.point)))
+            .collect(),
+    };
+    let mut headings = Vec::new();
+    for (column, _) in &columns {
+        match printed.column(column) {
+            Some(at) => headings.push(printed.definition.columns[at].heading.clone()),
+            None => mistakes.push(format!("table {} has no column `{column}`", wanted.table)),
+        }
     }
     let mut series: IndexMap<Vec<String>, Vec<Level>> = IndexMap::new();
     let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut by: IndexSet<String> = IndexSet::new();
-    for (number, row) in rows(printed)
-        .iter()
-        .enumerate()
-        .filter(|(_, row)| matches(&wanted.rows, row))
+    let rows = rows(printed);
+    let rows = rows.iter().enumerate();
+    let chosen = rows.filter(|(_, row)| matches(&wanted.rows, row));
+    for ((number, row), (at, (column, own))) in
+        chosen.flat_map(|row| columns.iter().enumerate().map(move |c| (row, c)))
     {
-        let Some(in_print) = printed
-            .cell(number, &wanted.column)
-            .and_then(|c| c.number())
-            .map(|p| p.value())
-        else {
+        let cell = printed.cell(number, column).and_then(|c| c.number());
+        let Some(in_print) = cell.map(|p| p.value()) else {
             continue;
         };
         let named: Result<Vec<String>, RowProblem> =
             wanted.series.iter().map(|w| resolve(w, row)).collect();
-        let along = resolve(&wanted.along, row)
-            .and_then(|t| t.parse::<f64>().map_err(|_| RowProblem::NotANumber(t)));
-        let (Ok(named), Ok(along), Ok(of_row)) = (named, along, factors(point, row)) else {
+        let along = match own {
+            Some(_) => Ok(at as f64),
+            None => resolve(&wanted.along, row)
+                .and_then(|t| t.parse::<f64>().map_err(|_| RowProblem::NotANumber(t))),
+        };
+        let of_column = own.map_or_else(|| Ok(IndexMap::new()), |own| factors(own, row));
+        let (Ok(named), Ok(along), Ok(mut of_row), Ok(of_column)) =
+            (named, along, factors(point, row), of_column)
+        else {
             continue;
         };
+        of_row.extend(of_column);
         let found = match collect(measured, &of_row, &wanted.value, row) {
             Ok(found) if !found.is_empty() => found,
             Ok(_) => continue,
@@ -518,7 +590,7 @@ fn differences(
                 continue;
             }
         };
-        let misprints = misprints(printed, number, &wanted.column);
+        let misprints = misprints(printed, number, column);
         let unknown = misprints.iter().any(|m| m.likely.is_none());
         for misprint in &misprints {
             let name = &paper.anomalies[misprint.anomaly].id;
@@ -535,24 +607,32 @@ fn differences(
             continue;
         }
         let in_print = printed
-            .misprint(number, &wanted.column)
+            .misprint(number, column)
             .and_then(|m| m.likely?.number())
             .unwrap_or(in_print);
         by.extend(campaigns(&found));
         add_level(series.entry(named).or_default(), along, in_print, &found);
     }
-    let reason = wanted.reason();
-    let steps = steps(series, wanted.tolerance_pct, reason.as_ref());
+    let steps = steps(series, wanted);
     JoinedDifferences {
         campaigns: by.into_iter().filter(|_| !steps.is_empty()).collect(),
         table: wanted.table.clone(),
         id: wanted.id.clone(),
         title: wanted.title.clone(),
         caption: wanted.caption.clone(),
-        unit: wanted.value.unit.word(),
+        compare: wanted.compare,
+        between: if wanted.between.is_empty() {
+            Vec::new()
+        } else {
+            headings
+        },
+        unit: match wanted.compare {
+            StepComparison::Difference => wanted.value.unit.word(),
+            StepComparison::Ratio | StepComparison::Order => None,
+        },
         tolerance_pct: wanted.tolerance_pct,
         steps,
-        reason,
+        reason: wanted.reason(),
         corrected,
         left_out,
     }

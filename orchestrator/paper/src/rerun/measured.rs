@@ -1,11 +1,11 @@
-//! Series of checkpoints, out of the indexes of campaigns.
+//! Reads series of checkpoints from the indexes of campaigns.
 
 use cvc_core::record::names;
 use cvc_delta::Matrix;
 use cvc_index::{Index, SeriesStored, error::AnalysisError};
 use indexmap::IndexMap;
 
-/// The checkpoints of a run, and what differs between any two.
+/// The checkpoints of a run, and the differences between any two of them.
 #[derive(Clone, Debug)]
 pub struct MeasuredSeries {
     /// Name of the campaign.
@@ -14,13 +14,13 @@ pub struct MeasuredSeries {
     pub factors: IndexMap<String, String>,
     /// Identifier of the run.
     pub run: String,
-    /// What differs.
+    /// The differences.
     pub matrix: Matrix,
-    /// Lengths of stored files, and times to store and to restore, where they were recorded: means over the runs of the point.
+    /// Lengths of stored files, and times to store and to restore them, if recorded: means over the runs of the point.
     pub files: [Vec<SeriesStored>; 3],
 }
 
-/// Reads the series of the points of a campaign: of each run whose checkpoints were all compared with each other.
+/// Reads the series of a campaign: one for each run whose checkpoints were all compared with each other.
 pub(super) fn read(
     index: &Index,
     campaign: &str,

@@ -1,9 +1,10 @@
-//! Reruns of a paper's measurements: campaigns beside its folder measure on today's machines, and what they measured is put beside the
-//! printed cells.
+//! Reruns of a paper's measurements: campaigns next to the paper's folder measure on the machines available here, and the results are compared with
+//! the printed cells.
 //!
-//! `measured.toml` in the folder says which runs a row of a table is about, and which records belong into which column ([`Definition`]);
-//! [`CampaignMeasurements`] holds what campaigns left, and [`join`] puts both together. A new paper needs no Rust.
+//! `measured.toml` in the folder defines the runs of a table row, and the records of each column ([`Definition`]). [`CampaignMeasurements`]
+//! contains the results of campaigns, and [`join`] combines both. A new paper needs no Rust code.
 
+mod claims;
 mod definition;
 mod join;
 mod measured;
@@ -12,13 +13,16 @@ mod select;
 mod series;
 mod show;
 
+pub use claims::claims;
 pub use definition::{
-    Campaign, Definition, FILE, PrintedSwitch, SeriesClaim, SeriesDefinition, load,
+    Campaign, Definition, FILE, PrintedSwitch, SeriesClaim, SeriesDefinition, StepComparison, load,
 };
 pub use join::{
     Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join, programs,
 };
 pub use measured::MeasuredSeries;
 pub use runs::CampaignMeasurements;
-pub use series::{JoinedSeries, JudgedClaim, StoredFiles, SwitchRange, switch_ranges, told};
-pub use show::{Tally, sections, tally};
+pub use series::{
+    JoinedSeries, JudgedClaim, StoredFiles, SwitchRange, describe_series, switch_ranges,
+};
+pub use show::{VerdictTally, sections, tally};

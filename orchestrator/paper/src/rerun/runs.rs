@@ -1,7 +1,7 @@
-//! What campaigns measured, out of their indexes: the records of every image of every run that succeeded.
+//! Reads measurements from the indexes of campaigns: the records of every image of every successful run.
 
 use super::{
-    definition::{FACTOR_NAMES, Value},
+    definition::{FACTOR_NAMES, RerunValue},
     measured::{self, MeasuredSeries},
     select::Images,
 };
@@ -13,7 +13,7 @@ use cvc_index::{ImageRecord, Index, IndexedRun, factors};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 
-/// Who wrote an image.
+/// The process that an image belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Whole,
@@ -21,37 +21,37 @@ enum Owner {
     Rank(u32),
 }
 
-/// A run that succeeded: for each checkpoint and image, what is known of it.
+/// A successful run, with the records of each checkpoint and image.
 #[derive(Clone, Debug)]
 pub struct MeasuredRun {
-    /// Its identifier.
+    /// Identifier of the run.
     pub id: String,
     checkpoints: BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>>,
 }
 
-/// A point of a campaign, with its counted runs that succeeded.
+/// A point of a campaign, with its successful counted runs.
 #[derive(Clone, Debug)]
 pub struct MeasuredPoint {
     /// Name of the campaign.
     pub campaign: String,
-    /// Its factors, as text.
+    /// Factors of the point, as text.
     pub factors: IndexMap<String, String>,
     /// The runs.
     pub runs: Vec<MeasuredRun>,
-    /// Why there are none: what became of them.
+    /// The reason why there are no successful runs: the outcomes of the runs.
     pub problem: Option<String>,
 }
 
-/// A point that a campaign did not run, and why.
+/// A point that a campaign did not run, with the reason.
 #[derive(Clone, Debug)]
 pub struct SkippedPoint {
-    /// Its factors, as text.
+    /// Factors of the point, as text.
     pub factors: IndexMap<String, String>,
-    /// Why.
+    /// The reason why the point was not run.
     pub reason: String,
 }
 
-/// Everything that some campaigns measured.
+/// The measurements of one or more campaigns.
 #[derive(Clone, Debug, Default)]
 pub struct CampaignMeasurements {
     /// Points, in the order of the campaigns.
@@ -62,7 +62,7 @@ pub struct CampaignMeasurements {
     pub series: Vec<MeasuredSeries>,
 }
 
-/// The factors by which rows are matched.
+/// Returns the factors of a point that are used to match rows.
 fn matched_factors(of: &Point) -> IndexMap<String, String> {
     FACTOR_NAMES
         .iter()
@@ -71,10 +71,10 @@ fn matched_factors(of: &Point) -> IndexMap<String, String> {
 }
 
 impl CampaignMeasurements {
-    /// Adds what a campaign measured.
+    /// Adds the measurements of a campaign.
     ///
     /// # Errors
-    /// When its index cannot be read.
+    /// Its index cannot be read.
     pub fn add(&mut self, index: &Index) -> Result<(), AnalysisError> {
         let campaign = index.meta()?.remove("campaign").unwrap_or_default();
         let mut of_points: HashMap<PointId, Vec<IndexedRun>> = HashMap::new();
@@ -103,7 +103,7 @@ impl CampaignMeasurements {
     }
 }
 
-/// The runs that succeeded with their records, or what became of the others.
+/// Returns the successful runs with their records; otherwise the outcomes of the runs as text.
 fn runs(
     index: &Index,
     all: Vec<IndexedRun>,
@@ -135,7 +135,7 @@ fn runs(
     Ok((runs, problem))
 }
 
-/// The records of a run: by checkpoint, then by who wrote the image.
+/// Returns the records of a run by checkpoint, and then by the process that the image belongs to.
 fn checkpoints(
     index: &Index,
     run: &str,
@@ -159,8 +159,8 @@ fn checkpoints(
     Ok(all)
 }
 
-/// What matches of the records of an image, added up; `None` if nothing does.
-fn sum(records: &[ImageRecord], value: &Value) -> Option<f64> {
+/// Returns the sum of the matching records of an image; `None` if no record matches.
+fn sum(records: &[ImageRecord], value: &RerunValue) -> Option<f64> {
     let listed = |list: &[String], label: &Option<String>| {
         list.is_empty() || label.as_ref().is_some_and(|l| list.contains(l))
     };
@@ -177,8 +177,8 @@ fn sum(records: &[ImageRecord], value: &Value) -> Option<f64> {
 }
 
 impl MeasuredRun {
-    /// The value of a run: mean over the images that are asked for, then over the checkpoints.
-    fn value(&self, value: &Value, images: &Images, aggregators: usize) -> Option<f64> {
+    /// Returns the value of a run: the mean over the requested images, and then over the checkpoints.
+    fn value(&self, value: &RerunValue, images: &Images, aggregators: usize) -> Option<f64> {
         let per_checkpoint: Vec<f64> = self
             .checkpoints
             .values()
@@ -190,7 +190,7 @@ impl MeasuredRun {
 
 fn one(
     owners: &BTreeMap<Owner, Vec<ImageRecord>>,
-    value: &Value,
+    value: &RerunValue,
     images: &Images,
     aggregators: usize,
 ) -> Option<f64> {
@@ -230,14 +230,14 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 impl MeasuredPoint {
-    /// Whether its factors are those that are asked for; a factor that no point has matches nothing.
+    /// Returns whether the point has the requested factors. An unknown factor matches nothing.
     pub fn is(&self, wanted: &IndexMap<String, String>) -> bool {
         has(&self.factors, wanted)
     }
 
-    /// The value of each run, with the run's identifier.
-    pub fn values(&self, value: &Value, images: &Images) -> Vec<(&str, f64)> {
-        // left to the library, there is one aggregator for each node
+    /// Returns the value of each run, with the identifier of the run.
+    pub fn values(&self, value: &RerunValue, images: &Images) -> Vec<(&str, f64)> {
+        // the library's default is one aggregator on each node
         let aggregators = [&self.factors["aggregators"], &self.factors["nodes"]]
             .into_iter()
             .find_map(|n| n.parse().ok())
@@ -249,7 +249,7 @@ impl MeasuredPoint {
     }
 }
 
-/// Whether factors are those that are asked for.
+/// Returns whether factors have the requested values.
 pub fn has(factors: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> bool {
     wanted
         .iter()

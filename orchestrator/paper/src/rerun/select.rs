@@ -1,38 +1,39 @@
-//! Which runs, and which of their images, a row of a table is about.
+//! Selects the runs of a table row, and their images.
 
-use super::definition::{CellValues, FromCell, RowValue};
+use super::definition::{FromCell, RowValue};
+use crate::paper::CellValues;
 use indexmap::IndexMap;
 use regex::Regex;
 
-/// A row of a table: the text of each cell, by column.
+/// The text of each cell of a table row, by column.
 pub type RowCells = IndexMap<String, String>;
 
-/// Why nothing was measured for a row.
+/// The reason why nothing was measured for a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowProblem {
-    /// The definition names a column that the table lacks.
+    /// The table does not have a column that the definition names.
     #[error("the table has no column `{0}`")]
     NoColumn(String),
-    /// No campaign has such a value.
+    /// No campaign has this value.
     #[error("no campaign runs `{0}`")]
     NoCampaign(String),
     /// The definition names images of an unknown kind.
     #[error(
-        "`{0}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole"
+        "unknown images `{0}`: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole"
     )]
     NoImages(String),
-    /// A cell of another kind.
+    /// The cell is not a number.
     #[error("`{0}` is not a number")]
     NotANumber(String),
 }
 
-/// Whether a row has the values that are asked for.
+/// Returns whether a row has the requested values.
 pub fn matches(rows: &IndexMap<String, CellValues>, row: &RowCells) -> bool {
     rows.iter()
         .all(|(column, wanted)| row.get(column).is_some_and(|cell| wanted.has(cell)))
 }
 
-/// The value for a row, or why there is none.
+/// Returns a value for a row, or the reason why there is none.
 pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, RowProblem> {
     match wanted {
         RowValue::Number(number) => Ok(number.to_string()),
@@ -72,7 +73,7 @@ fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, RowProblem> {
         .ok_or(RowProblem::NoCampaign(part))
 }
 
-/// The factors of the points that a row is about, as the index writes them.
+/// Returns the factors of the points for a row, in the form that the index uses.
 pub fn factors(
     point: &IndexMap<String, RowValue>,
     row: &RowCells,
@@ -81,7 +82,7 @@ pub fn factors(
         .iter()
         .map(|(factor, wanted)| {
             let value = resolve(wanted, row)?;
-            // papers write mappings with spaces, and some with small letters
+            // papers print mappings with spaces, and sometimes in lower case
             let value = if factor == "mapping" {
                 value
                     .replace(char::is_whitespace, "")
@@ -95,18 +96,18 @@ pub fn factors(
         .collect()
 }
 
-/// Which images of a checkpoint.
+/// Selection of images of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Images {
-    /// Those of all ranks.
+    /// The images of all ranks.
     Ranks,
-    /// This number of the largest files among them; `None`: one for each aggregator of the point.
+    /// This number of the largest rank images; `None` for as many as the point has aggregators.
     Largest(Option<usize>),
-    /// All but those.
+    /// All rank images except this number of the largest ones; `None` for as many as the point has aggregators.
     ButLargest(Option<usize>),
-    /// Launchers whose program has a name that begins so.
+    /// Images of launchers whose program name begins with this text.
     Launcher(String),
-    /// None: records of the run or the checkpoint as a whole.
+    /// No image: records of the run or of the checkpoint as a whole.
     Whole,
 }
 

@@ -1,4 +1,4 @@
-//! Series of checkpoints beside what a paper says of them: which method stores how much, and when ADCA moves its base.
+//! Compares series of checkpoints with a paper's claims: how much each method stores, and when ADCA moves its base.
 
 use super::{
     definition::{PrintedSwitch, SeriesClaim, SeriesDefinition},
@@ -6,35 +6,36 @@ use super::{
     runs::{CampaignMeasurements, has},
 };
 use cvc_core::units::{counted, size};
-use cvc_delta::{Choice, Matrix, Method, Threshold};
+use cvc_delta::{Matrix, MatrixChoice, Method, Threshold};
 use cvc_index::{SeriesStored, error::AnalysisError};
 use cvc_show::{Block, Cell, Column, LinePlot, Table};
 use serde::Serialize;
 
-/// Thresholds of ADCA, as a ratio, that all move the base at the same checkpoints.
+/// A range of thresholds (ratios) of the method ADCA. With every threshold in the range, the base moves at the same checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchRange {
-    /// The least of them.
+    /// The minimum of the range.
     pub from: f64,
-    /// Below this one; none: without end.
+    /// The end of the range, exclusive; `None` if unlimited.
     pub below: Option<f64>,
-    /// Checkpoints, from 1, at which the base moves.
+    /// Checkpoints at which the base moves, counted from 1.
     pub switches: Vec<usize>,
-    /// Files that restore the checkpoint that needs most.
+    /// Maximum number of files needed to restore a checkpoint.
     pub files: u32,
-    /// Bytes of blocks that all checkpoints together store.
+    /// Total bytes of blocks stored for all checkpoints.
     pub bytes: u64,
 }
 
 impl SwitchRange {
-    /// A threshold within, far from both ends.
+    /// Returns a threshold inside the range and far from both ends.
     fn middle(&self) -> f64 {
         self.below
             .map_or(self.from + 1.0, |below| f64::midpoint(self.from, below))
     }
 }
 
-/// Every threshold from 1 on, in ranges within which the base moves at the same checkpoints: at each ratio of two volumes it may become others.
+/// Returns all thresholds from 1 on, divided into ranges in which the base moves at the same checkpoints. Ranges can only end at ratios of two
+/// volumes.
 pub fn switch_ranges(matrix: &Matrix) -> Vec<SwitchRange> {
     let mut ratios = vec![1.0];
     for newer in 1..matrix.len() {
@@ -67,51 +68,51 @@ pub fn switch_ranges(matrix: &Matrix) -> Vec<SwitchRange> {
     ranges
 }
 
-fn adca(matrix: &Matrix, ratio: f64) -> Vec<Choice> {
+fn adca(matrix: &Matrix, ratio: f64) -> Vec<MatrixChoice> {
     matrix.choices(Method::Adca {
         threshold: Threshold::Ratio(ratio),
     })
 }
 
-/// Something that a paper says, and what was found.
+/// A claim of a paper, with the result measured here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedClaim {
-    /// What it says.
+    /// The claim.
     pub claim: String,
-    /// What was found here.
+    /// The result measured here.
     pub found: String,
-    /// Whether that agrees; none: it cannot be told.
+    /// Whether the result agrees with the claim; `None` if undecided.
     pub holds: Option<bool>,
 }
 
-/// A series beside what a paper says of it.
+/// A measured series with a paper's claims about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JoinedSeries {
     /// Name in links and files.
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What it shows.
+    /// Caption: what the section shows.
     pub caption: String,
-    /// Name of the campaign; none if nothing was measured.
+    /// Name of the campaign; `None` if nothing was measured.
     pub campaign: Option<String>,
-    /// Checkpoints.
+    /// Number of checkpoints.
     pub checkpoints: usize,
-    /// When each was taken, seconds.
+    /// Time of each checkpoint, seconds.
     pub at_s: Vec<f64>,
-    /// What each method stores of each checkpoint, bytes of blocks: names and volumes.
+    /// For each method, its name and the bytes of blocks stored for each checkpoint.
     pub volumes: Vec<(String, Vec<u64>)>,
-    /// Number and moment of the switches by threshold.
+    /// Ranges of ADCA's thresholds, with the checkpoints at which the base moves.
     pub ranges: Vec<SwitchRange>,
-    /// What the paper says.
+    /// The paper's claims.
     pub claims: Vec<JudgedClaim>,
-    /// Stored files.
+    /// Sizes and times of the stored files.
     pub files: Vec<StoredFiles>,
-    /// Why nothing was measured.
+    /// The reason why nothing was measured.
     pub missing: Option<String>,
 }
 
-/// All files of a series, by method, codec and size of blocks.
+/// The files of a series that were stored with the same method, codec and block size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoredFiles {
     /// The method.
@@ -122,17 +123,17 @@ pub struct StoredFiles {
     pub block: u32,
     /// Number of files.
     pub files: usize,
-    /// Their lengths together.
+    /// Total bytes of the files.
     pub bytes: f64,
-    /// Whether they were stored while the program ran, which had cores meanwhile: their time does not compare with that of others.
+    /// Whether they were stored while the program ran and used the cores, so that their times are not comparable.
     pub is_live: bool,
-    /// Seconds to store one after the first, which is in full, in the mean.
+    /// Mean seconds to store a file, without the first file, which is a full checkpoint.
     pub store_s: Option<f64>,
-    /// Seconds to restore one, in the mean.
+    /// Mean seconds to restore a checkpoint.
     pub restore_s: Option<f64>,
 }
 
-/// Joins the series that a paper asks for.
+/// Joins the series in a paper's definition with the measurements.
 pub(super) fn join(
     wanted: &[SeriesDefinition],
     measured: &CampaignMeasurements,
@@ -158,7 +159,7 @@ fn one(wanted: &SeriesDefinition, measured: &CampaignMeasurements) -> JoinedSeri
         .series
         .iter()
         .filter(|s| has(&s.factors, &wanted.point));
-    // the longest; of equally long ones, that of the first campaign
+    // the longest series; among equally long ones, that of the first campaign
     let mut found: Option<&MeasuredSeries> = None;
     for series in fitting {
         if found.is_none_or(|f| f.matrix.len() < series.matrix.len()) {
@@ -202,7 +203,8 @@ fn volumes(matrix: &Matrix, ratio: f64) -> Vec<u64> {
     adca(matrix, ratio).iter().map(|c| c.bytes).collect()
 }
 
-/// The range of thresholds with one switch: the printed one if there is such a range, else the widest.
+/// Returns a range of thresholds for which the base moves once: the range in which it moves at the printed checkpoint or, if there is none, the
+/// widest range.
 fn once<'r>(ranges: &'r [SwitchRange], printed: Option<&PrintedSwitch>) -> Option<&'r SwitchRange> {
     let of = || ranges.iter().filter(|r| r.switches.len() == 1);
     let as_printed = printed.and_then(|p| of().find(|r| r.switches == [p.switch as usize]));
@@ -232,16 +234,17 @@ fn why_not(wanted: &SeriesDefinition, measured: &CampaignMeasurements) -> String
     })
 }
 
-/// What a volume that stays is at most, as a multiple of what it was.
+/// A stored volume counts as constant if its mean over the last third of the checkpoints is at most this multiple of its value at the second
+/// checkpoint.
 const STAYS: f64 = 1.5;
-/// By what part of the smaller one two volumes differ at least, if it is to be told which of them a third is nearer to.
-const APART: f64 = 0.1;
+/// Minimum difference of two volumes, relative to the smaller one, for deciding which of them a third volume is closer to.
+const MIN_DIFFERENCE: f64 = 0.1;
 
 fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
 }
 
-/// What is stored of the second checkpoint, and of the last third of them in the mean.
+/// Returns the bytes stored for the second checkpoint, and the mean bytes over the last third of the checkpoints.
 fn ends(volumes: &[u64]) -> (f64, f64) {
     let deltas = volumes.get(1..).unwrap_or_default();
     let third = (deltas.len() / 3).max(1).min(deltas.len());
@@ -249,12 +252,12 @@ fn ends(volumes: &[u64]) -> (f64, f64) {
     (first, mean(&deltas[deltas.len() - third..]))
 }
 
-/// How a volume grows; no multiple where nothing was stored of the second checkpoint.
+/// Returns the growth of a volume as a ratio and as text. There is no ratio if nothing was stored for the second checkpoint.
 fn growth(volumes: &[u64]) -> (Option<f64>, String) {
     let (first, last) = ends(volumes);
     let times = (first > 0.0).then(|| last / first);
     let multiple = times.map_or_else(
-        || "of nothing, there is no multiple".to_owned(),
+        || "no ratio, because nothing was stored for the second checkpoint".to_owned(),
         |times| format!("× {times:.2}"),
     );
     let text = format!(
@@ -308,22 +311,24 @@ fn judge(
                 total(&bytes(Method::Differential)),
             );
             let mut found = format!(
-                "with the threshold {ratio:.2}, ADCA stores {} of a checkpoint in the mean, incremental {}, differential {}",
+                "with the threshold {ratio:.2}, ADCA stores {} of a checkpoint on average, incremental {}, differential {}",
                 size(adca),
                 size(incremental),
                 size(differential)
             );
             let nearest = incremental.min(differential);
-            let is_apart = (differential - incremental).abs() >= APART * nearest && nearest > 0.0;
-            if !is_apart {
+            let is_distinct =
+                (differential - incremental).abs() >= MIN_DIFFERENCE * nearest && nearest > 0.0;
+            if !is_distinct {
                 found.push_str(&format!(
-                    "; the last two differ by less than {:.0} %, so that it cannot be told which one ADCA is nearer to",
-                    100.0 * APART
+                    "; the last two differ by less than {:.0} %, so it is undecided which one ADCA is nearer to",
+                    100.0 * MIN_DIFFERENCE
                 ));
             }
-            let holds = is_apart.then(|| (adca - incremental).abs() <= (differential - adca).abs());
+            let holds =
+                is_distinct.then(|| (adca - incremental).abs() <= (differential - adca).abs());
             (
-                "ADCA lies nearer to incremental than to differential".to_owned(),
+                "ADCA is nearer to incremental than to differential".to_owned(),
                 found,
                 holds,
             )
@@ -393,7 +398,7 @@ fn files(
     };
     let choices = adca(matrix, range.middle());
     let switch = range.switches.first().copied().unwrap_or(1);
-    let most = |of: &[Choice]| of.iter().map(|c| c.files).max().unwrap_or(0);
+    let most = |of: &[MatrixChoice]| of.iter().map(|c| c.files).max().unwrap_or(0);
     let (until, then) = choices.split_at(switch.min(choices.len()));
     let found = format!(
         "with the threshold {:.2}: at most {} up to t = {switch}, at most {} afterwards",
@@ -451,9 +456,9 @@ fn stored(of: &MeasuredSeries) -> Vec<StoredFiles> {
     all
 }
 
-/// What was found, one sentence for a terminal.
+/// Returns one sentence about the result, for a terminal.
 #[must_use]
-pub fn told(series: &JoinedSeries) -> String {
+pub fn describe_series(series: &JoinedSeries) -> String {
     if let Some(why) = &series.missing {
         return format!("{}: not measured: {why}", series.title);
     }
@@ -473,20 +478,20 @@ pub fn told(series: &JoinedSeries) -> String {
     for claim in &series.claims {
         let how = match claim.holds {
             Some(true) => continue,
-            Some(false) => "not",
-            None => "it cannot be told",
+            Some(false) => "not that",
+            None => "undecided whether",
         };
-        text.push_str(&format!("; {how} that {}: {}", claim.claim, claim.found));
+        text.push_str(&format!("; {how} {}: {}", claim.claim, claim.found));
     }
     text
 }
 
-/// Categories of the plot of switches over thresholds.
+/// Number of thresholds in the plot of base moves over thresholds.
 const THRESHOLDS: usize = 61;
-/// Ranges that are shown unfolded.
-const MOST_SHOWN: usize = 24;
+/// Maximum number of ranges that a report shows without folding.
+const MAX_SHOWN: usize = 24;
 
-/// The blocks of a report about a series.
+/// Returns the blocks of a report about a series.
 pub(super) fn blocks(series: &JoinedSeries) -> Result<Vec<Block>, AnalysisError> {
     let mut blocks = Vec::new();
     if let Some(why) = &series.missing {
@@ -512,7 +517,7 @@ pub(super) fn blocks(series: &JoinedSeries) -> Result<Vec<Block>, AnalysisError>
     let volume = LinePlot {
         id: format!("volume-{}", series.id),
         title: format!("Volume of each checkpoint: {}", series.title),
-        caption: "Blocks (pages) that are stored of a checkpoint, uncompressed. The first checkpoint is stored in full by all methods and not drawn."
+        caption: "Blocks (pages) that each method stores of a checkpoint, uncompressed. All methods store the first checkpoint in full; it is not drawn."
             .to_owned(),
         along: "checkpoint".to_owned(),
         categories: numbers.collect(),
@@ -533,11 +538,11 @@ pub(super) fn blocks(series: &JoinedSeries) -> Result<Vec<Block>, AnalysisError>
 fn claims(series: &JoinedSeries) -> Table {
     let mut table = Table::new(
         &format!("claims-{}", series.id),
-        &format!("What the paper says: {}", series.title),
-        "Statements of the paper's text, which prints no numbers but these, and what was found here.",
+        &format!("Statements of the paper: {}", series.title),
+        "Statements of the paper's text, whose numbers are not in a table, with the results here.",
         vec![
-            Column::plain("claim", "in the paper"),
-            Column::plain("found", "found here"),
+            Column::plain("claim", "statement"),
+            Column::plain("found", "result here"),
             Column::plain("holds", "agrees"),
         ],
     );
@@ -548,7 +553,7 @@ fn claims(series: &JoinedSeries) -> Table {
             let holds = match c.holds {
                 Some(true) => "yes",
                 Some(false) => "no",
-                None => "cannot be told",
+                None => "undecided",
             };
             vec![
                 Cell::text(c.claim.clone()),
@@ -560,9 +565,9 @@ fn claims(series: &JoinedSeries) -> Table {
     table
 }
 
-/// The number of switches against the threshold.
+/// Returns the plot of the number of base moves over the threshold.
 fn curve(series: &JoinedSeries) -> LinePlot {
-    // beyond the last change nothing happens
+    // beyond the last range the number is constant
     let last = series.ranges.last().map_or(1.0, |r| r.from);
     let step = (last * 1.1 - 1.0).max(0.1) / (THRESHOLDS - 1) as f64;
     let thresholds: Vec<f64> = (0..THRESHOLDS).map(|i| 1.0 + step * i as f64).collect();
@@ -573,7 +578,7 @@ fn curve(series: &JoinedSeries) -> LinePlot {
     LinePlot {
         id: format!("switches-{}", series.id),
         title: format!("How often ADCA moves its base: {}", series.title),
-        caption: "Number of switches against the threshold, S(delta to base) / S(delta to previous). Below 1 the base moves with every checkpoint. The \
+        caption: "Number of switches over the threshold, S(delta to base) / S(delta to previous). Below 1 the base moves with every checkpoint. The \
                   table has their moments."
             .to_owned(),
         along: "threshold".to_owned(),
@@ -591,18 +596,18 @@ fn switches(series: &JoinedSeries) -> Table {
     let mut table = Table::new(
         &format!("switches-{}", series.id),
         &format!("Switches by threshold: {}", series.title),
-        "Every threshold from 1 on, in ranges within which ADCA moves its base at the same checkpoints, counted from 1; the files that restore the \
-         checkpoint that needs most, and what all checkpoints store together.",
+        "All thresholds from 1 on, in ranges within which ADCA moves its base at the same checkpoints, counted from 1; the maximum number of files to restore a \
+         checkpoint, and the total volume of all checkpoints.",
         vec![
             Column::plain("from", "threshold from"),
             Column::plain("below", "to less than"),
             Column::plain("switches", "switches"),
             Column::plain("at", "at t"),
-            Column::plain("files", "files at most"),
-            Column::of("stored", "stored in all", "bytes"),
+            Column::plain("files", "maximum files"),
+            Column::of("stored", "stored, total", "bytes"),
         ],
     );
-    table.folded = series.ranges.len() > MOST_SHOWN;
+    table.folded = series.ranges.len() > MAX_SHOWN;
     for range in &series.ranges {
         table.rows.push(vec![
             Cell::text(format!("{:.4}", range.from)),
@@ -623,7 +628,7 @@ fn switches(series: &JoinedSeries) -> Table {
 fn volume_table(series: &JoinedSeries) -> Table {
     let mut columns = vec![
         Column::plain("t", "t"),
-        Column::of("at", "asked for after", "s"),
+        Column::of("at", "requested after", "s"),
     ];
     let names = ["differential", "incremental", "adca", "adca_once"];
     columns.extend(
@@ -654,8 +659,8 @@ fn files_table(series: &JoinedSeries) -> Table {
         &format!("files-{}", series.id),
         &format!("Stored files: {}", series.title),
         "A method alone (codec none), and with packets of its modified blocks compressed (PaComp): lengths of all files, when they \
-         were stored, mean time to store a checkpoint after the first, which is in full, and to restore any. What is stored while the program runs has cores \
-         of it meanwhile: its time to store does not compare with that of the others.",
+         were stored, mean time to store a checkpoint after the first, which is stored in full, and to restore one. While the program runs it uses the cores, \
+         too, so these times to store are not comparable with the others.",
         vec![
             Column::plain("method", "method"),
             Column::plain("codec", "codec"),

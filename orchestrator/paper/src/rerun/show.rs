@@ -1,29 +1,30 @@
-//! What was measured of a paper's tables, as sections of a report.
+//! Shows the measurements for a paper's tables as sections of a report.
 
 use super::{
+    definition::StepComparison,
     join::{Joined, JoinedCell, JoinedDifferences, JoinedTable},
     series,
 };
-use crate::paper::{Agreement, Paper, PrintedTable, Reason};
+use crate::paper::{Agreement, Paper, PrintedTable, UnmeasuredReason};
 use cvc_index::error::AnalysisError;
 use cvc_show::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 use serde::Serialize;
 
-/// Numbers of cells by verdict.
+/// Number of cells by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
-    /// Within their tolerance.
+pub struct VerdictTally {
+    /// Cells within their tolerance.
     pub within: usize,
-    /// Not, for a known reason.
+    /// Cells outside their tolerance for a known reason.
     pub differs: usize,
-    /// Not, for no known reason.
+    /// Cells outside their tolerance for no known reason.
     pub unexplained: usize,
-    /// Rows of which nothing was measured.
+    /// Rows without a measurement.
     pub rows_not_measured: usize,
 }
 
-impl Tally {
+impl VerdictTally {
     fn add(&mut self, agreement: Agreement) {
         match agreement {
             Agreement::WithPrint | Agreement::WithLikely => self.within += 1,
@@ -32,17 +33,17 @@ impl Tally {
         }
     }
 
-    /// Cells with a measurement.
+    /// Returns the number of cells with a measurement.
     pub fn measured(&self) -> usize {
         self.within + self.differs + self.unexplained
     }
 }
 
-/// How the cells of a table came out.
-pub fn tally(table: &JoinedTable) -> Tally {
-    let mut tally = Tally {
+/// Counts the cells of a table by verdict.
+pub fn tally(table: &JoinedTable) -> VerdictTally {
+    let mut tally = VerdictTally {
         rows_not_measured: table.missing.len(),
-        ..Tally::default()
+        ..VerdictTally::default()
     };
     table.cells.iter().for_each(|c| tally.add(c.agreement));
     tally
@@ -57,21 +58,21 @@ fn heading(table: &PrintedTable, column: &str) -> String {
         .map_or_else(|| column.to_owned(), |c| c.heading.clone())
 }
 
-fn words(
+fn describe(
     agreement: Agreement,
     tolerance_pct: f64,
     likely: Option<f64>,
-    reason: Option<&Reason>,
+    reason: Option<&UnmeasuredReason>,
 ) -> String {
     match agreement {
         Agreement::WithPrint if tolerance_pct == 0.0 => "equal".to_owned(),
         Agreement::WithPrint => format!("within {tolerance_pct} %"),
         Agreement::WithLikely => {
             let likely = likely.map(|l| format!(" {l}")).unwrap_or_default();
-            format!("within {tolerance_pct} % of what was probably meant:{likely}")
+            format!("within {tolerance_pct} % of the probable value:{likely}")
         }
         Agreement::Explained => format!("differs: {}", reason.map_or("", |r| &r.because)),
-        Agreement::Differs => "differs, and nothing that is known explains it".to_owned(),
+        Agreement::Differs => "differs for no known reason".to_owned(),
     }
 }
 
@@ -80,7 +81,7 @@ fn pct(printed: f64, measured: f64) -> Cell {
         return Cell::Empty;
     }
     let text = format!("{:+.2}", 100.0 * (measured - printed) / printed.abs());
-    // what rounds to nothing has no sign
+    // a number that rounds to zero is shown without sign
     Cell::text(if text.ends_with("0.00") && text.len() == 5 {
         "0.00".to_owned()
     } else {
@@ -88,7 +89,7 @@ fn pct(printed: f64, measured: f64) -> Cell {
     })
 }
 
-/// A measured number with as many decimals as print has.
+/// Formats a measured number with as many decimals as the printed one.
 fn digits(printed: &str, measured: f64) -> String {
     let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len());
     format!("{measured:.decimals$}")
@@ -100,7 +101,7 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
     let tally = tally(joined);
     if !joined.cells.is_empty() {
         let caption = format!(
-            "{}. {} cells within their tolerance, {} differ for a known reason, {} for none that is known.",
+            "{}. {} cells within their tolerance, {} differ for a known reason, {} for no known reason.",
             printed.definition.caption, tally.within, tally.differs, tally.unexplained
         );
         let columns = vec![
@@ -126,15 +127,15 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
         }
     }
     if !joined.missing.is_empty() {
-        let title = format!("{}: rows that were not measured", printed.definition.title);
+        let title = format!("{}: rows not measured", printed.definition.title);
         let columns = vec![
             Column::plain("rows", "rows"),
-            Column::plain("because", "not measured because"),
+            Column::plain("because", "reason"),
         ];
         let mut table = Table::new(
             &format!("not-measured-{id}"),
             &title,
-            "The reason of each.",
+            "Rows by reason.",
             columns,
         );
         table.folded = true;
@@ -166,7 +167,7 @@ fn row(printed: &PrintedTable, cell: &JoinedCell) -> Vec<Cell> {
         Cell::text(digits(in_print, cell.measured.value)),
         pct(cell.printed, cell.measured.value),
         Cell::count(cell.measured.n),
-        Cell::text(words(
+        Cell::text(describe(
             cell.agreement,
             cell.measured.tolerance_pct,
             cell.likely,
@@ -190,15 +191,21 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
     if let Some(unit) = joined.unit {
         caption.push_str(&format!(" In {unit}."));
     }
+    match joined.compare {
+        StepComparison::Difference => {}
+        StepComparison::Ratio => caption.push_str(" The later value divided by the previous one."),
+        StepComparison::Order => caption
+            .push_str(" The later value divided by the previous one: only the order is compared."),
+    }
     if !joined.corrected.is_empty() {
         caption.push_str(&format!(
-            " What is wrong in print ({}) enters as what was probably meant.",
+            " Misprints ({}) are replaced by the probable values.",
             joined.corrected.join(", ")
         ));
     }
     if !joined.left_out.is_empty() {
         caption.push_str(&format!(
-            " Rows that are wrong in print are left out ({}).",
+            " Rows with misprints are left out ({}).",
             joined.left_out.join(", ")
         ));
     }
@@ -208,29 +215,39 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
         &caption,
         columns,
     );
+    let level = |at: f64| match joined.between.get(at as usize) {
+        Some(heading) => Cell::text(heading),
+        None => Cell::number(at),
+    };
     for step in &joined.steps {
-        table.rows.push(vec![
-            Cell::text(step.series.join(", ")),
-            Cell::number(step.from),
-            Cell::number(step.to),
-            Cell::text(format!("{:.2}", step.printed)),
-            Cell::text(format!("{:.2}", step.measured)),
-            pct(step.printed, step.measured),
-            Cell::text(words(
-                step.agreement,
+        let verdict = match (step.agreement, joined.compare) {
+            (None, _) => "undecided: the runs scatter too much".to_owned(),
+            (Some(Agreement::WithPrint), StepComparison::Order) => "the same order".to_owned(),
+            (Some(_), StepComparison::Order) => "the opposite order".to_owned(),
+            (Some(agreement), StepComparison::Difference | StepComparison::Ratio) => describe(
+                agreement,
                 joined.tolerance_pct,
                 None,
                 joined.reason.as_ref(),
-            )),
+            ),
+        };
+        table.rows.push(vec![
+            Cell::text(step.series.join(", ")),
+            level(step.from),
+            level(step.to),
+            Cell::text(format!("{:.2}", step.printed)),
+            Cell::text(format!("{:.2}", step.measured)),
+            pct(step.printed, step.measured),
+            Cell::text(verdict),
         ]);
     }
     Block::Table(table)
 }
 
-/// What was measured, as sections: the cells of each table, then the differences.
+/// Returns the measurements as sections: first the cells of each table, then the comparisons.
 ///
 /// # Errors
-/// When a plot cannot be drawn.
+/// A plot cannot be drawn.
 pub fn sections(
     paper: &Paper,
     joined: &Joined,

@@ -1,5 +1,6 @@
 //! Tests of papers and their reruns.
 
+mod claims;
 mod common;
 mod outputs;
 mod paper_files;

@@ -4,7 +4,7 @@ use crate::common::thesis;
 use cvc_core::campaign::Format;
 use cvc_index::csv::CsvTable;
 use cvc_paper::paper::{
-    CellKey, MeasuredHere, Measurements, Verdict, judge, known, load, misprints, report,
+    CellKey, CellVerdict, MeasuredHere, Measurements, judge, known, load, misprints, report,
 };
 use cvc_show::{Block, Cell, Confidence, Document, Mark, Plot, Table, write_all};
 use cvc_testkit::{require, tool::Tool};
@@ -53,7 +53,7 @@ fn all_misprints_are_in_one_list_and_link_to_their_cells() {
     let judged = judge(&thesis(), &[], &Measurements::new());
     let list = misprints(&judged);
     let counted: usize = judged.tables.iter().map(|t| t.counts.wrong).sum();
-    assert_eq!((list.len(), counted), (39, 39));
+    assert_eq!((list.len(), counted), (40, 40));
     let stored = list
         .iter()
         .find(|m| m.table.id == "5.3")
@@ -65,7 +65,7 @@ fn all_misprints_are_in_one_list_and_link_to_their_cells() {
     assert_eq!(stored.confidence, Confidence::High);
     assert!(stored.about.contains("processes 64"), "{}", stored.about);
     let made = report(&judged).expect("a report");
-    assert_eq!(table(&made, "misprints").rows.len(), 39);
+    assert_eq!(table(&made, "misprints").rows.len(), 40);
     let dir = written(&made, Format::Html);
     let page = fs::read_to_string(dir.path().join("report.html")).expect("a page");
     let ids: BTreeSet<&str> = attributes(&page, "id").into_iter().collect();
@@ -108,10 +108,10 @@ fn one_filter_finds_the_misprints_among_all_cells() {
     let wrong: Vec<_> = cells
         .rows
         .iter()
-        .filter(|r| r[verdict].text == "printed-wrong")
+        .filter(|r| r[verdict].text == "misprint")
         .map(|r| (r[printed].text.as_str(), r[likely].text.as_str()))
         .collect();
-    assert_eq!(wrong.len(), 39);
+    assert_eq!(wrong.len(), 40);
     assert!(wrong.contains(&("27.50", "27.69")), "{wrong:?}");
     for name in ["recomputed", "model", "measured"] {
         let at = column(name);
@@ -124,7 +124,7 @@ fn one_filter_finds_the_misprints_among_all_cells() {
     }
     let list =
         CsvTable::read(&dir.path().join("csv/misprints.csv")).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(list.rows.len(), 39);
+    assert_eq!(list.rows.len(), 40);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn pandas_reads_all_cells_and_finds_the_misprints() {
     let dir = written(&report(&judged).expect("a report"), Format::Csv);
     let program = "import pandas\n\
                    cells = pandas.read_csv('csv/cells.csv', dtype={'printed': str, 'table': str})\n\
-                   wrong = cells[cells.verdict == 'printed-wrong']\n\
+                   wrong = cells[cells.verdict == 'misprint']\n\
                    row = wrong[wrong.table == '5.4'].iloc[0]\n\
                    print(len(cells), len(wrong), row.printed, row.likely, cells.recomputed.dtype)";
     let output = Command::new(Tool::Plotting.find().expect("required above"))
@@ -144,7 +144,7 @@ fn pandas_reads_all_cells_and_finds_the_misprints() {
         .expect("starts");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout).trim(),
-        "2141 39 27.50 27.69 float64",
+        "2141 40 27.50 27.69 float64",
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
@@ -175,7 +175,7 @@ fn rounded_talk_differs_and_a_sum_that_is_one_off_accuses_nobody() {
     let differs = |id: &str| {
         let t = judged.tables.iter().find(|t| t.definition.id == id);
         let cells = t.expect("a table").rows.iter().flatten();
-        cells.filter(|c| c.verdict == Verdict::Differs).count()
+        cells.filter(|c| c.verdict == CellVerdict::Differs).count()
     };
     assert_eq!((differs("claims"), differs("totals")), (4, 1));
     assert!(
@@ -345,7 +345,7 @@ fn columns_that_have_nothing_are_not_shown_and_stay_in_data_files() {
             .map(|c| c.heading.as_str())
             .collect()
     };
-    assert!(columns(true).contains(&"printed wrong"));
+    assert!(columns(true).contains(&"misprint"));
     assert_eq!(
         columns(false),
         ["measured here", "of these agree", "differ, known why"]

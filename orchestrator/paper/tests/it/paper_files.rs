@@ -2,7 +2,7 @@
 
 use cvc_core::campaign::Format;
 use cvc_core::source::SourceErrors;
-use cvc_paper::paper::{Measurements, Paper, Verdict, judge, load, report};
+use cvc_paper::paper::{CellVerdict, Measurements, Paper, judge, load, report};
 use cvc_show::write_all;
 use std::{fmt::Write, fs, path::Path};
 
@@ -71,10 +71,10 @@ fn a_paper_is_a_folder_and_nothing_more() {
     let of = judge(&paper, &[], &Measurements::new());
     assert!(matches!(
         of.tables[0].rows[0][3].verdict,
-        Verdict::Equal { .. }
+        CellVerdict::Equal { .. }
     ));
     assert!(
-        matches!(&of.tables[0].rows[1][3].verdict, Verdict::PrintedWrong { likely_value: Some(v), .. } if *v == 8.4)
+        matches!(&of.tables[0].rows[1][3].verdict, CellVerdict::PrintedWrong { likely_value: Some(v), .. } if *v == 8.4)
     );
     let c = of.tables[0].counts;
     assert_eq!(

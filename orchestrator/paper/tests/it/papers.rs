@@ -1,8 +1,8 @@
 //! The papers of the repository: how their cells come out, and that every known misprint is where a reader sees it.
 
 use cvc_paper::paper::{
-    Agreement, CellKey, Digits, JudgedCell, JudgedTable, MeasuredHere, Measurements, Paper,
-    Reproduction, Verdict, judge, known, load,
+    Agreement, CellKey, CellVerdict, Digits, JudgedCell, JudgedTable, MeasuredHere, Measurements,
+    Paper, Reproduction, judge, known, load,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -173,8 +173,8 @@ fn a_cell_declared_exact_equals_the_printed_digits() {
         for c in columns {
             for (row, cell) in column(table(of, id), c) {
                 match &cell.verdict {
-                    Verdict::Equal { .. } | Verdict::Inferred { .. } => equal += 1,
-                    Verdict::Empty | Verdict::PrintedWrong { .. } => {}
+                    CellVerdict::Equal { .. } | CellVerdict::Inferred { .. } => equal += 1,
+                    CellVerdict::Empty | CellVerdict::PrintedWrong { .. } => {}
                     other => panic!(
                         "{name} {id} row {row} {c}: {:?} is not equal: {other:?}",
                         cell.printed
@@ -194,7 +194,7 @@ fn published_numbers_come_out_digit_by_digit() {
         assert!(
             matches!(
                 cell.verdict,
-                Verdict::Equal { .. } | Verdict::Inferred { .. }
+                CellVerdict::Equal { .. } | CellVerdict::Inferred { .. }
             ),
             "{id} {row} {name}: {cell:?}"
         );
@@ -226,7 +226,7 @@ fn published_numbers_come_out_digit_by_digit() {
     assert!(
         matches!(
             cut,
-            Verdict::Equal {
+            CellVerdict::Equal {
                 digits: Digits::Cut,
                 ..
             }
@@ -238,7 +238,7 @@ fn published_numbers_come_out_digit_by_digit() {
     let example = judged("async-io");
     let overhead = cell(example, "model", 6, "value");
     assert_eq!(overhead.recomputed.map(|r| r.0.value()), Some(2.1875));
-    assert!(matches!(overhead.verdict, Verdict::Equal { .. }));
+    assert!(matches!(overhead.verdict, CellVerdict::Equal { .. }));
     let delegation = judged("pfs-delegation");
     let operations: Vec<f64> = [0, 1, 2, 3, 12, 13, 14, 15]
         .map(|row| {
@@ -268,7 +268,7 @@ fn only_these_numbers_differ() {
                     .columns
                     .iter()
                     .zip(cells)
-                    .filter(|(_, cell)| cell.verdict == Verdict::Differs)
+                    .filter(|(_, cell)| cell.verdict == CellVerdict::Differs)
                 {
                     assert!(cell.recomputed.is_some());
                     if !["5.9", "5.11"].contains(&t.definition.id.as_str()) {
@@ -310,7 +310,7 @@ fn every_anomaly_stands_at_a_cell_a_table_or_the_paper() {
             all += 1;
         }
     }
-    assert_eq!(all, 68);
+    assert_eq!(all, 85);
 }
 
 /// Where a misprint says which number was meant and a rule gives one, both agree; and print does not.
@@ -325,7 +325,7 @@ fn misprints_come_out_as_what_was_meant() {
             .iter()
             .flat_map(|t| t.rows.iter().flatten())
         {
-            let Verdict::PrintedWrong {
+            let CellVerdict::PrintedWrong {
                 anomaly,
                 likely_value: Some(likely),
                 ..
@@ -357,7 +357,7 @@ fn misprints_come_out_as_what_was_meant() {
         }
     }
     let expected = [
-        "A20", "A22", "A27", "A28", "A34", "A35", "A48", "A50", "A51", "A57", "A62",
+        "A20", "A22", "A27", "A28", "A34", "A35", "A48", "A50", "A51", "A57", "A62", "A77",
     ];
     assert_eq!(checked, expected.map(str::to_owned).into());
 }
@@ -366,7 +366,7 @@ fn misprints_come_out_as_what_was_meant() {
 fn a_number_that_needs_a_corrected_input_says_so() {
     let thesis = judged("thesis");
     let corrected = |id: &str, row: usize, name: &str| match &cell(thesis, id, row, name).verdict {
-        Verdict::Equal { corrected, .. } => corrected.0.clone(),
+        CellVerdict::Equal { corrected, .. } => corrected.0.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(corrected("2.5", 2, "writes_diff_pct"), ["A01"]);
@@ -542,12 +542,12 @@ fn what_is_equal_by_construction_is_counted_apart() {
         assert!(
             cells
                 .iter()
-                .all(|(_, c)| !matches!(c.verdict, Verdict::Equal { .. })),
+                .all(|(_, c)| !matches!(c.verdict, CellVerdict::Equal { .. })),
             "{id} {name}"
         );
         cells
             .iter()
-            .filter(|(_, c)| matches!(c.verdict, Verdict::Inferred { .. }))
+            .filter(|(_, c)| matches!(c.verdict, CellVerdict::Inferred { .. }))
             .count()
     };
     assert_eq!(inferred("5.10", "shmem_model_MiB"), 26);
@@ -566,13 +566,13 @@ fn what_is_equal_by_construction_is_counted_apart() {
     // sums and differences of printed cells are evidence, whatever their parts are
     assert!(
         column(table(thesis, "5.10"), "io_buffer_MiB")
-            .all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. }))
+            .all(|(_, c)| matches!(c.verdict, CellVerdict::Equal { .. }))
     );
     let summary =
         serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report").sections[0])
             .expect("JSON");
     assert!(
-        summary.contains("equal, constant inferred from print"),
+        summary.contains("823 of 2141 cells can be checked (1318 are measurements or inputs): 416 equal, 74 fitted"),
         "{summary}"
     );
 }

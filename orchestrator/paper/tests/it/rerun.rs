@@ -228,7 +228,7 @@ fn growth_is_compared_where_levels_differ() {
         (step.printed - 62.56).abs() < 1e-9 && (step.measured - 62.89).abs() < 0.005,
         "{step:?}"
     );
-    assert_eq!(step.agreement, Agreement::WithPrint);
+    assert_eq!(step.agreement, Some(Agreement::WithPrint));
     // the aggregator's buffer: the printed plain files enter with their mean
     let [step] = &buffer.steps[..] else {
         panic!("{:?}", buffer.steps)
@@ -238,7 +238,7 @@ fn growth_is_compared_where_levels_differ() {
         "{step:?}"
     );
     assert!((15.0..20.0).contains(&step.measured), "{step:?}");
-    assert_eq!(step.agreement, Agreement::Differs);
+    assert_eq!(step.agreement, Some(Agreement::Differs));
 }
 
 /// A printed number that is known to be wrong is held against as what was meant, in both sections of a report alike; differences say so, and leave
@@ -252,7 +252,7 @@ fn misprints_are_read_as_what_was_meant() {
             .first()
             .map(|s| (s.printed, s.agreement))
     };
-    assert_eq!(step(&plain).map(|s| s.1), Some(Agreement::WithPrint));
+    assert_eq!(step(&plain).map(|s| s.1), Some(Some(Agreement::WithPrint)));
     let with = |likely: &str| {
         let anomalies = format!(
             "[[anomaly_cells]]\nid = \"A1\"\ntable = \"1\"\nrows = {{ class = \"B\", benchmark = \"BT\" }}\ncolumns = [\"shmem\", \"lb\"]\neffect = \"wrong\"\n{likely}"
@@ -285,12 +285,12 @@ fn misprints_are_read_as_what_was_meant() {
     );
     let (printed, agreement) = difference.expect("a step");
     assert!(
-        (printed - (105.01 - 49.0)).abs() < 1e-9 && agreement == Agreement::Differs,
+        (printed - (105.01 - 49.0)).abs() < 1e-9 && agreement == Some(Agreement::Differs),
         "{printed} {agreement:?}"
     );
     assert!(
-        text.contains("of what was probably meant: 49")
-            && text.contains("(A1) enters as what was probably meant"),
+        text.contains("of the probable value: 49")
+            && text.contains("Misprints (A1) are replaced by the probable values"),
         "{text}"
     );
     let (cell, difference, text) = with("");
@@ -358,7 +358,7 @@ fn a_wrong_file_is_refused_with_its_place() {
         (
             "\"largest aggregators\", \"0\"",
             "\"largest ones\", \"0\"",
-            "`largest ones` names no images",
+            "unknown images `largest ones`",
         ),
         (
             "1Nx{processes}P",
@@ -387,7 +387,7 @@ fn a_wrong_file_is_refused_with_its_place() {
         (
             "schema = 1",
             "schema = 2",
-            "format 2 of measured tables is not known",
+            "unknown format 2 of measured tables",
         ),
         (
             "mpi = \"mpich-ch3\"",
@@ -461,7 +461,7 @@ fn the_committed_files_fit_their_papers() {
             .iter()
             .map(|d| (&d.id, d.reason(), d.value.unit.size()));
         for (name, reason, unit) in columns.chain(differences) {
-            let Some(paper::Reason {
+            let Some(paper::UnmeasuredReason {
                 because,
                 explains: [low, high],
             }) = reason
@@ -488,4 +488,111 @@ fn the_committed_files_fit_their_papers() {
         }
     }
     assert!(files >= 1);
+}
+
+/// The small paper with further entries of `measured.toml` and a claim, joined with the same runs.
+fn join_claims(measured: &str) -> Result<(Paper, Joined, Vec<paper::ClaimOutcome>), String> {
+    let dir = tempfile::tempdir().expect("a directory");
+    folder(dir.path(), &format!("{MEASURED}{measured}"), "");
+    let small = dir.path().join("small");
+    let claims = "schema = 1\n[[claims]]\nid = \"grows\"\nsection = \"1\"\nsays = \"shared memory grows with the processes\"\n";
+    fs::write(small.join("claims.toml"), claims).expect("written");
+    let paper = paper::load(&small).unwrap_or_else(|e| panic!("{e}"));
+    let definition = rerun::load(&small).map_err(|e| e.to_string())?;
+    let definition = definition.expect("it is there");
+    let campaign = Utf8PathBuf::from_path_buf(dir.path().join("campaign")).expect("text");
+    copy_tree(&here().join("tests/data/rerun/sizes"), &campaign).expect("copied");
+    let mut all = CampaignMeasurements::default();
+    all.add(&rebuild_index(&campaign).expect("an index"))
+        .expect("its records");
+    let joined = rerun::join(&paper, &definition, &all);
+    let claims = rerun::claims(&paper, &definition, &all);
+    Ok((paper, joined, claims))
+}
+
+/// A level that was measured with other software can agree in order and in ratio.
+#[test]
+fn rows_and_columns_are_compared_as_ratios_and_orders() {
+    let difference = |how: &str| {
+        let text = format!(
+            "\n[[differences]]\nid = \"x\"\ntitle = \"X\"\ncaption = \"x.\"\ntable = \"1\"\nrows = {{ benchmark = \"BT\" }}\nseries = [\"{{benchmark}}\"]\n\
+             value = {{ record = \"zone_range_bytes\", zones = [\"SHMEM\"] }}\n{how}\n"
+        );
+        let (_, joined, _) = join_claims(&text).expect("joined");
+        assert_eq!(joined.mistakes, Vec::<String>::new());
+        joined.differences.last().expect("one").clone()
+    };
+    let rows = "column = \"shmem\"\nalong = \"{processes}\"\n";
+    let ratio = difference(&format!("{rows}compare = \"ratio\"\ntolerance_pct = 10"));
+    let step = &ratio.steps[0];
+    assert!(
+        (step.printed - 105.01 / 42.45).abs() < 1e-9 && (step.measured - 2.283).abs() < 1e-3,
+        "{step:?}"
+    );
+    assert_eq!(
+        (step.agreement, ratio.unit),
+        (Some(Agreement::WithPrint), None)
+    );
+    let narrow = difference(&format!("{rows}compare = \"ratio\"\ntolerance_pct = 1"));
+    assert_eq!(narrow.steps[0].agreement, Some(Agreement::Differs));
+    let order = difference(&format!("{rows}compare = \"order\""));
+    assert_eq!(order.steps[0].agreement, Some(Agreement::WithPrint));
+    // columns of one row, each with its own runs
+    let with = |first: &str, second: &str| {
+        let c = "point = { class = \"C\", mapping = \"1Nx16P\" }";
+        difference(&format!(
+            "compare = \"order\"\nbetween = [{{ column = \"{first}\" }}, {{ column = \"{second}\", {c} }}]"
+        ))
+    };
+    let rises = with("lb", "shmem");
+    assert_eq!(rises.between, ["lb", "shmem"]);
+    assert_eq!(rises.steps[0].agreement, Some(Agreement::WithPrint));
+    assert_eq!(
+        with("shmem", "lb").steps[0].agreement,
+        Some(Agreement::Differs)
+    );
+    assert_eq!(
+        with("lb", "lb").steps[0].agreement,
+        None,
+        "equal in print: there is no order"
+    );
+}
+
+#[test]
+fn runs_judge_claims_that_print_does_not() {
+    use paper::ClaimVerdict::{ContradictedHere, Holds, Undecided};
+    let judged = |test: &str| {
+        let text = format!(
+            "\n[[claims]]\nclaim = \"grows\"\ntests = [{{ each = {{ point = {{ app = \"npb-bt\" }}, value = {{ record = \"zone_range_bytes\", zones = [\"SHMEM\"] }} }}, {test} }}]\n"
+        );
+        join_claims(&text).map(|(_, _, claims)| claims[0].clone())
+    };
+    let of = |test: &str| judged(test).unwrap_or_else(|e| panic!("{e}"));
+    let along = "along = \"processes\", within = [\"app\"]";
+    let rises = of(&format!("{along}, above = 1"));
+    let here = rises.here.as_ref().map(|h| h.describe());
+    assert_eq!(
+        (rises.verdict, here.as_deref()),
+        (Holds, Some("1 of 1: 2.283"))
+    );
+    let falls = of(&format!("{along}, below = 1"));
+    assert_eq!(falls.verdict, ContradictedHere);
+    assert!(
+        falls
+            .why()
+            .contains("npb-bt.C 1Nx16P mpich-ch3: 111.9 against 49.03"),
+        "{}",
+        falls.why()
+    );
+    // every point has a group of its own
+    let alone = of("along = \"processes\", within = [\"app\", \"class\"], above = 1");
+    assert_eq!((alone.verdict, alone.here), (Undecided, None));
+    let e = judged("above = 1, below = 2").expect_err("two bounds");
+    assert!(
+        e.contains("claim `grows`") && e.contains("one bound"),
+        "{e}"
+    );
+    let (_, joined, _) =
+        join_claims("\n[[claims]]\nclaim = \"grow\"\ntests = []\n").expect("joined");
+    assert_eq!(joined.mistakes, ["the paper has no claim `grow`"]);
 }

@@ -1,15 +1,15 @@
-//! From the measured points of an index to predictions of the held-out ones.
+//! Predictions of the held-out points, derived from the measured points of an index.
 
 use super::judge::{HeldOutForecast, judge};
 use crate::predict::{self, Observation, Predictor, Question};
 use cvc_core::ids::PointId;
 use cvc_core::plan::Split;
-use cvc_index::{CandidateRow, Index, ModelName, PredictionLine, PredictionRow};
+use cvc_index::{CandidateRow, Index, ModelName, NoForecast, PredictionLine, PredictionRow};
 use cvc_model::{HeldOut, ModelInfo};
 use std::collections::{HashMap, HashSet};
 
-/// Fits on the training points and judges on the held-out ones. What cannot be predicted is a line too, never an error, so that a report
-/// can always be made.
+/// Fits to the training points, and judges on the held-out points. A quantity that cannot be predicted is a line with its reason, not an error, so
+/// that a report can always be made.
 pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
     let side = |ids: &[PointId]| -> HashSet<String> {
         ids.iter().map(|id| id.as_str().to_owned()).collect()
@@ -19,7 +19,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
         Ok(observations) => observations,
         Err(e) => return vec![problem(&e)],
     };
-    // Points on neither side and points without any quantity are left out.
+    // points in neither half, and points without any quantity, are skipped
     observations.retain(|o| {
         (train.contains(&o.id) || held_out.contains(&o.id)) && !o.quantities.is_empty()
     });
@@ -47,10 +47,10 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
                         .into_iter()
                         .map(PredictionLine::Candidate),
                 );
-                // without a measurement, nothing depends on that one run
                 lines.extend(notes.into_iter().map(|note| PredictionLine::Problem {
                     text: format!("Of the training points, {note}."),
                 }));
+                // without any prediction, warnings about single points would be useless
                 if anything {
                     lines.extend(single_runs(training.items(), held_out.items()));
                 }
@@ -61,7 +61,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
     )
 }
 
-/// Warnings about programs with a single training point, on which no curve can be fitted and no error of a model estimated.
+/// Returns warnings about programs with a single training point: no curve can be fitted to it, and no error estimated.
 fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<PredictionLine> {
     let mut single: Vec<String> = Vec::new();
     for o in held_out {
@@ -111,9 +111,11 @@ fn prediction(judged: &HeldOutForecast, by_label: &HashMap<String, Vec<PointId>>
     PredictionRow {
         point: PointId::from_written(&judged.id),
         quantity: judged.quantity,
-        answer: judged.forecast.estimate().map_err(str::to_owned),
+        answer: judged.forecast.estimate().map_err(|why| NoForecast {
+            why: why.to_owned(),
+        }),
         measured: judged.measured,
-        // Smaller values are rounding of sums.
+        // smaller errors are rounding of sums
         error_pct: judged.error_pct.map(|e| if e < 1e-9 { 0.0 } else { e }),
         covered: judged.covered,
         model: basis.map(|p| name(&p.model)),
@@ -133,7 +135,7 @@ fn name(info: &ModelInfo) -> ModelName {
     }
 }
 
-/// The models that were considered for any of the held-out points, each once for a program, class, library and quantity.
+/// Returns the models considered for held-out points, without duplicates for the same program, class, library and quantity.
 fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) -> Vec<CandidateRow> {
     let mut all: Vec<CandidateRow> = Vec::new();
     let mut seen = HashSet::new();
@@ -147,7 +149,7 @@ fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) ->
                 continue;
             };
             for c in &prediction.candidates {
-                // A model may answer at one point and not at another.
+                // a model may be able to predict one point but not another
                 if seen.insert((
                     of.clone(),
                     line.quantity,

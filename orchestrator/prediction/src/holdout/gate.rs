@@ -1,4 +1,4 @@
-//! Checks whether predictions keep the bounds of `[predict]`.
+//! The prediction gate: checks whether predictions are within the bounds of `[predict]`.
 
 use super::HoldoutResult;
 use cvc_core::quantity::Quantity;
@@ -13,46 +13,46 @@ pub struct GateGroup {
     pub app: String,
     /// The MPI library.
     pub mpi: String,
-    /// Which quantity.
+    /// The quantity.
     pub quantity: Quantity,
-    /// Held-out points where it was measured.
+    /// Number of held-out points with a measurement.
     pub measured: usize,
-    /// Those of them for which there is a prediction.
+    /// Number of these points with a prediction.
     pub predicted: usize,
-    /// Mean error of these, percent.
+    /// Mean error of these predictions, percent.
     pub mean_error_pct: Option<f64>,
-    /// The reason for a missing prediction.
+    /// The reason why a prediction is missing.
     pub refusal: Option<String>,
-    /// The bound, percent.
+    /// The bound on the mean error, percent.
     pub bound_pct: Option<f64>,
 }
 
-/// Number of cells within their intervals.
+/// Coverage of intervals. A cell is one quantity at one held-out point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     /// Cells with a prediction and a measurement.
     pub cells: usize,
-    /// Those of them whose prediction has an interval.
+    /// Cells whose prediction has an interval.
     pub with_interval: usize,
-    /// Cells within their interval.
+    /// Cells whose measurement is inside the interval.
     pub inside: usize,
 }
 
-/// All predictions against all bounds.
+/// The comparison of all predictions with all bounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
-    /// One for each program, MPI library and quantity.
+    /// One group for each program, MPI library and quantity.
     pub groups: Vec<GateGroup>,
-    /// Of all cells.
+    /// Coverage over all cells.
     pub coverage: Coverage,
-    /// Its bound, percent.
+    /// The bound on the coverage, percent.
     pub min_coverage_pct: Option<f64>,
-    /// The reason why there are no predictions at all, if there are none.
+    /// The reason why there are no predictions at all.
     pub problem: Option<String>,
 }
 
 impl GateGroup {
-    /// Whether it keeps its bound; `None` without one.
+    /// Returns whether the group is within its bound; `None` if there is no bound.
     pub fn met(&self) -> Option<bool> {
         let bound = self.bound_pct?;
         Some(
@@ -62,7 +62,7 @@ impl GateGroup {
         )
     }
 
-    /// The reason why its bound is missed.
+    /// Returns the message for a missed bound; `None` if the group is within its bound.
     fn miss(&self) -> Option<String> {
         let bound = self.bound_pct.filter(|_| self.met() == Some(false))?;
         let of = format!("{} of {} on {}", self.quantity.short(), self.app, self.mpi);
@@ -90,28 +90,28 @@ impl GateGroup {
                     pct(mean - bound)
                 )
             }
-            None => format!("{of} is measured as 0, so its error has no percentage"),
+            None => format!("{of} was measured as 0, so its error has no percentage"),
         })
     }
 }
 
 impl Coverage {
-    /// Percent of the cells with an interval that lie within it; `None` without such cells.
+    /// Returns the percentage of the cells with an interval whose measurement is inside it; `None` if there are no such cells.
     pub fn pct(self) -> Option<f64> {
         (self.with_interval > 0).then(|| 100.0 * self.inside as f64 / self.with_interval as f64)
     }
 
-    /// Percent of the cells that have an interval; `None` without cells.
+    /// Returns the percentage of the cells that have an interval; `None` without cells.
     pub fn interval_pct(self) -> Option<f64> {
         (self.cells > 0).then(|| 100.0 * self.with_interval as f64 / self.cells as f64)
     }
 
-    /// Cells without an interval.
+    /// Returns the number of cells without an interval.
     pub fn without_interval(self) -> usize {
         self.cells - self.with_interval
     }
 
-    /// Counts a cell: whether it lies within its interval, if it has one.
+    /// Adds a cell. `covered` says whether its interval contains the measurement; `None` without an interval.
     pub fn add(&mut self, covered: Option<bool>) {
         self.cells += 1;
         self.with_interval += usize::from(covered.is_some());
@@ -126,7 +126,7 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// Percents with the significant digits.
+/// Formats percentages with the significant digits.
 fn pct(value: f64) -> String {
     if value.abs() < 0.1 {
         format!("{value:.3}")
@@ -139,7 +139,7 @@ impl Gate {
     /// Compares all predictions with the bounds.
     pub fn of(outcome: &HoldoutResult) -> Self {
         let mut groups: IndexMap<(&str, &str), IndexMap<Quantity, GateGroup>> = IndexMap::new();
-        // Every bound applies to every program and library with held-out points, even without any prediction.
+        // every bound applies to every program and library with held-out points, even without any prediction
         for place in outcome.held_out.values() {
             let of = groups.entry((&place.app, &place.mpi)).or_default();
             for (quantity, bound) in &outcome.split.max_error_pct {
@@ -159,7 +159,7 @@ impl Gate {
                 .or_insert_with(|| group(&place.app, &place.mpi, p.quantity, None));
             group.measured += 1;
             match &p.answer {
-                Err(why) => group.refusal = Some(why.clone()),
+                Err(no) => group.refusal = Some(no.why.clone()),
                 Ok(_) => {
                     group.predicted += 1;
                     coverage.add(p.covered);
@@ -195,12 +195,17 @@ impl Gate {
         }
     }
 
-    /// Whether any bound is set.
+    /// Returns whether any bound is set.
     pub fn has_bounds(&self) -> bool {
         self.min_coverage_pct.is_some() || self.groups.iter().any(|g| g.bound_pct.is_some())
     }
 
-    /// The missed bounds, with the margins; empty if all are kept.
+    /// Returns whether all predictions are within their bounds.
+    pub fn is_kept(&self) -> bool {
+        self.misses().is_empty()
+    }
+
+    /// Returns messages for the missed bounds, with the margins; empty if none is missed.
     pub fn misses(&self) -> Vec<String> {
         if !self.has_bounds() {
             return Vec::new();
@@ -212,7 +217,7 @@ impl Gate {
             None if self.coverage.cells > 0 => None,
             None => Some(format!("no held-out cell has a prediction (bound {bound} % within their intervals)")),
             Some(pct) if pct < bound => Some(format!(
-                "{} held-out cells lie within their 95 % interval, {:.1} below the bound of {bound} %",
+                "{} held-out cells are within their 95 % interval, {:.1} below the bound of {bound} %",
                 self.coverage,
                 bound - pct
             )),

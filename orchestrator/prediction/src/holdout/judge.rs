@@ -1,30 +1,30 @@
-//! Forecasts held against observations that were kept apart.
+//! Compares forecasts with held-out observations.
 
 use crate::predict::{Forecast, Forecasts, Observation, Prediction, Predictor, Question};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, HeldOut, error_pct};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-/// The forecast of a quantity at a held-out observation, beside what was measured there.
+/// The forecast of a quantity at a held-out observation, with the measurement.
 #[derive(Clone, Debug)]
 pub struct HeldOutForecast {
-    /// The observation.
+    /// Identifier of the observation.
     pub id: String,
-    /// The same, for people.
+    /// Label of the observation.
     pub label: String,
-    /// Which quantity.
+    /// The quantity.
     pub quantity: Quantity,
-    /// What was predicted and on what basis, or why nothing was.
+    /// The prediction and its basis, or the reason why there is none.
     pub forecast: Forecast,
-    /// What was measured, in the unit of the quantity.
+    /// The measurement, in the unit of the quantity.
     pub measured: f64,
-    /// 100·|predicted − measured|/measured.
+    /// 100·|predicted − measured|/measured; `None` without a prediction.
     pub error_pct: Option<f64>,
-    /// Whether the interval covers what was measured; `None` without an interval.
+    /// Whether the interval contains the measurement; `None` without an interval.
     pub covered: Option<bool>,
 }
 
-/// Forecasts every held-out observation of the split that the predictor was trained on, and says by how much that misses.
+/// Predicts every held-out observation of the split on which the predictor was trained, and returns the forecasts with their errors.
 pub fn judge<'s>(
     predictor: &Predictor<'s>,
     held_out: &HeldOut<'s, Observation>,
@@ -58,8 +58,8 @@ fn judge_one(predictor: &Predictor<'_>, observation: &Observation) -> Vec<HeldOu
     judged
 }
 
-/// The forecast of what was measured: of one image that is the mean over the ranks, which hold different nodes' shared memory and are aggregators or
-/// not.
+/// Returns the forecast of the measured quantity. For an image it is the mean over ranks, because these are on different nodes and may be
+/// aggregators.
 fn comparable(forecasts: &Forecasts, quantity: Quantity, observation: &Observation) -> Forecast {
     let first = |quantity| {
         let unpredicted = || Forecast::NoPrediction("it is not predicted".into());
@@ -80,7 +80,7 @@ fn comparable(forecasts: &Forecasts, quantity: Quantity, observation: &Observati
     }
 }
 
-/// The mean over the ranks of what differs between nodes.
+/// Returns the mean over ranks of a quantity that differs between nodes.
 fn mean_over_ranks(forecasts: &Forecasts, observation: &Observation) -> Forecast {
     let mapping = &observation.setting.mapping;
     let mut total = Estimate::exact(0.0);
@@ -110,7 +110,7 @@ fn mean_over_ranks(forecasts: &Forecasts, observation: &Observation) -> Forecast
     }
 }
 
-/// As `cvc predict --judge --json` writes it: of the forecast the number, the model and the training observations only.
+/// Serialises as in `cvc predict --judge --json`: of the forecast only the number, the model and the training observations.
 impl Serialize for HeldOutForecast {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let prediction = self.forecast.prediction();

@@ -1,11 +1,11 @@
-//! Predictions of a campaign: predictions of held-out points by models that have not seen them, beside the measurements there.
+//! Predictions of held-out points: models that were not fitted to these points predict them, and the predictions are compared with measurements.
 //!
-//! `[predict]` of the campaign file divides the points ([`Split`](cvc_core::plan::Split), part of the plan). Whenever the index is rebuilt,
-//! the predictor is trained on the training points and judged on the held-out ones ([`derive`]); the [`PredictionLine`]s are kept in
-//! `predictions.jsonl` and in the index, never among the measured records, and can be rebuilt at any time. [`HoldoutResult`] reads them
-//! back, [`Gate`] compares them with the bounds.
+//! `[predict]` of the campaign file divides the points ([`Split`](cvc_core::plan::Split), part of the plan). Whenever the index is rebuilt, the
+//! predictor is trained on the training points and judged on the held-out points ([`derive`]). The [`PredictionLine`]s are stored in
+//! `predictions.jsonl` and in the index, but never among the measured records, and can be rebuilt at any time. [`HoldoutResult`] reads them, and
+//! [`Gate`] compares them with the bounds.
 //!
-//! What is said of a point is a [`Forecast`](crate::predict::Forecast); here it gets its measured side ([`judge`]).
+//! The prediction of a point is a [`Forecast`](crate::predict::Forecast), which [`judge`] compares with the measurement.
 
 mod derive;
 mod gate;

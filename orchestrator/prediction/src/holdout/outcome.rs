@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 /// The results of `[predict]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HoldoutResult {
-    /// The points that the index has, and the bounds.
+    /// The points in the index by training and held-out half, with the bounds.
     pub split: Split,
     /// The held-out points with their factors.
     pub held_out: IndexMap<PointId, Point>,
@@ -27,10 +27,11 @@ pub struct HoldoutResult {
 }
 
 impl HoldoutResult {
-    /// Reads what an index has; `None` if its campaign predicts nothing, or the index is older than predictions.
+    /// Reads the result from an index. Returns `None` if the campaign has no `[predict]`, or if the index was made by a version without
+    /// predictions.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// The index cannot be read.
     pub fn read(index: &Index) -> Result<Option<Self>, AnalysisError> {
         let points = index.split_points()?;
         if points.is_empty() {
@@ -63,7 +64,7 @@ impl HoldoutResult {
         Ok(Some(all))
     }
 
-    /// The predictions of a quantity.
+    /// Returns the predictions of a quantity.
     pub fn of(&self, of: Quantity) -> impl Iterator<Item = &PredictionRow> {
         self.judged.iter().filter(move |row| row.quantity == of)
     }

@@ -1,4 +1,4 @@
-//! Predictions of a campaign, in their file and in the index.
+//! Updates the predictions of a campaign, in their file and in the index.
 
 use super::{FILE, derive};
 use camino::Utf8Path;
@@ -8,19 +8,19 @@ use cvc_index::Index;
 use cvc_index::error::AnalysisError;
 use std::{fs, io};
 
-/// Rebuilds the index of a campaign's directory and opens it. If the plan divides its points into training and held-out ones, the
-/// predictions are rebuilt, in the index and in `predictions.jsonl`.
+/// Rebuilds the index of a campaign's directory and opens it. If the plan divides its points into training and held-out ones, the predictions are
+/// rebuilt, in the index and in `predictions.jsonl`.
 ///
 /// # Errors
-/// When the campaign's files cannot be read, or the index cannot be written.
+/// The campaign's files cannot be read, or the index cannot be written.
 pub fn rebuild_index(campaign: &Utf8Path) -> Result<Index, AnalysisError> {
     Index::rebuild(campaign, |index, plan| {
         renew(campaign, index, plan.predict.as_ref())
     })
 }
 
-/// Makes the predictions from an index that has everything else, writes `predictions.jsonl`, and adds them to the index file. A campaign
-/// that predicts nothing has no such file.
+/// Makes predictions from an index that is otherwise complete, writes `predictions.jsonl`, and adds them to the index. For a campaign without
+/// predictions, the file is removed.
 fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(), AnalysisError> {
     let file = campaign.join(FILE);
     let Some(split) = split else {
@@ -34,12 +34,12 @@ fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(),
     let lines = derive(&index, split);
     let mut text = String::new();
     for line in &lines {
-        // Our own types, whose numbers are finite.
+        // these types always serialise, because their numbers are finite
         text.push_str(&serde_json::to_string(line).unwrap_or_default());
         text.push('\n');
     }
     match write_whole(&file, text.as_bytes()) {
-        // a campaign that may only be read is reported without the file
+        // in a read-only campaign, the report is made without the file
         Err(error) if error.is_read_only() => {}
         written => written?,
     }

@@ -1,20 +1,19 @@
-//! How far predictions are off for runs of the program itself, each number of processes left out in turn.
+//! Errors of predictions for runs of the program itself, with each number of processes left out in turn.
 //!
-//! A model that misses a program's own runs misses its further ones, too, and one that hits them is likely to hit those: programs differ by
-//! far more than the runs of one.
+//! A model with large errors for a program's own runs also has large errors for its further runs, and a model with small errors usually has small
+//! ones. Programs differ from each other far more than the runs of one program.
 
 use super::{
-    calibration::{self, Backtest, LeftOut},
-    observation::Observation,
-    predictor::Predictor,
+    calibration::Backtest, forecast::Prediction, observation::Observation, predictor::Predictor,
     question::Question,
 };
 use cvc_core::quantity::Quantity;
+use cvc_model::conformal::{Doubt, LeftOut};
 use std::{collections::BTreeSet, rc::Rc};
 
 impl Predictor<'_> {
-    /// The runs of the question's program that a quantity was predicted for without those on as many processes. There are none of a program on
-    /// one number of processes, nor of quantities that cannot be predicted without that number.
+    /// Returns predictions for runs of the question's program. To predict the runs on a number of processes, all runs on this number are left out.
+    /// The result is empty if the program has runs on one number of processes only, or if the quantity cannot be predicted.
     pub(crate) fn left_out(&self, quantity: Quantity, question: &Question) -> Vec<LeftOut> {
         let key = (
             question.setting.app.clone(),
@@ -29,9 +28,27 @@ impl Predictor<'_> {
         backtest.get(&quantity).cloned().unwrap_or_default()
     }
 
-    /// The largest error of these runs; `None` without any.
-    pub fn own_error(&self, quantity: Quantity, question: &Question) -> Option<f64> {
-        calibration::own_error(quantity, &self.left_out(quantity, question))
+    /// Returns the expected error of a prediction. `reach` is the factor by which the prediction is beyond the runs.
+    pub fn doubt(
+        &self,
+        quantity: Quantity,
+        question: &Question,
+        reach: f64,
+        prediction: &Prediction,
+    ) -> Doubt {
+        // if several laws fit, the interval already covers them; if runs on two numbers of processes are given, leaving one out would leave no
+        // choice of laws
+        let is_zone = !matches!(quantity, Quantity::Image | Quantity::Stored);
+        let left_out = if is_zone && prediction.spans_laws {
+            Vec::new()
+        } else {
+            self.left_out(quantity, question)
+        };
+        Doubt {
+            reach,
+            left_out,
+            laws: prediction.laws,
+        }
     }
 
     fn backtest(&self, question: &Question) -> Backtest {
@@ -53,7 +70,7 @@ impl Predictor<'_> {
         for count in counts {
             let is_left_out = |o: &Observation| own(o) && o.setting.mapping.processes() == count;
             let rest = self.training.only(|o| !is_left_out(o));
-            // intervals are of no matter here
+            // the intervals of these predictions are not used
             let Ok(without) = Predictor::train_with(&rest, self.calibration.without_errors())
             else {
                 continue;

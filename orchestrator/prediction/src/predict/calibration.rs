@@ -1,34 +1,34 @@
-//! How far predictions were off for programs that their models had not seen, and the intervals that follow.
+//! Errors of predictions for programs to which the models were not fitted, and intervals that follow from these errors.
 //!
-//! A curve through few runs tells too little of its own error. What can be told is how such curves erred elsewhere, and how far this one misses
-//! the program's own runs if they are left out: the table has, for each kind of prediction ([`Kind`]), how the former goes with the latter and
-//! with the reach ([`cvc_model::conformal`]). `cargo xtask calibrate` makes the trials.
+//! A curve through few runs contains too little information about its own error. For each kind of prediction ([`Kind`]), the table therefore
+//! contains the errors of such curves for other programs. They depend on the error at the program's own left-out runs, on the difference between
+//! the candidate laws, and on the distance beyond the runs ([`cvc_model::conformal`]). `cargo xtask calibrate` makes the trials.
 
-use super::observation::Observation;
+use super::{environment::ZoneRules, observation::Observation};
 use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate, MpiKind, Sample,
-    conformal::{self, Shape, Trial},
+    conformal::{Doubt, LeftOut, Shape, Trial},
     time_shape::{self, TimePart, TimeShape},
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The table that cvc carries, made by `cvc calibrate --write-table` from the runs that it carries.
+/// The table built into cvc, made by `cargo xtask calibrate --write-table` from the runs in this repository.
 const TABLE: &str = include_str!("calibration.csv");
 
-/// What a prediction of a quantity rests on.
+/// The runs on which a prediction is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Runs of the program on one number of processes.
     OneCount,
-    /// On two.
+    /// Runs of the program on two numbers of processes.
     TwoCounts,
-    /// On three or more.
+    /// Runs of the program on three or more numbers of processes.
     ThreeCounts,
-    /// Only runs with one process, for more; or only runs with more, for one.
+    /// Only runs with one process, for a prediction of several; or only runs with several, for a prediction of one.
     OtherRegime,
     /// Runs of other classes of the program.
     OtherClass,
@@ -36,51 +36,57 @@ pub enum Basis {
     OtherPrograms,
 }
 
-/// Where a program has its data.
+/// Where a program stores its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataPlace {
-    /// In arrays that are known from its source.
+    /// In arrays that are known from the source.
     Known,
-    /// Nothing is known of it.
+    /// In an unknown place.
     Unknown,
-    /// In memory that it allocates, which lies beside shared memory in its images.
+    /// In memory that the program allocates, which is next to shared memory in its images.
     Shared,
 }
 
-/// A kind of prediction: within one, errors are taken to be alike.
+/// A kind of prediction. All predictions of a kind are assumed to have similar errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
-    /// What is predicted.
+    /// The predicted quantity.
     pub quantity: Quantity,
     /// The MPI library.
     pub mpi: MpiKind,
-    /// Where the program has its data, as far as this matters for the quantity.
+    /// Where the program stores its data, if it matters for the quantity.
     pub data: DataPlace,
-    /// What it rests on.
+    /// The rule by which the zones of the runs were detected.
+    pub zones: Option<ZoneRules>,
+    /// The runs on which the prediction is based.
     pub basis: Basis,
 }
 
 /// A trial of a kind of prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialError {
-    /// Of which kind.
+    /// Kind of the prediction.
     pub kind: Kind,
-    /// What was predicted and measured, and how the program's own runs were hit.
+    /// The prediction and the measurement, with the errors at the program's own runs.
     pub trial: Trial,
 }
 
-/// What a line of the table is of. Errors are taken to be alike with all libraries, but for what these themselves start and store.
+/// Key of a line of the table. Errors are assumed to be similar with all libraries, except for the memory and processes of the libraries
+/// themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     quantity: Quantity,
-    /// `None` for all.
+    /// The library; `None` for all.
     mpi: Option<MpiKind>,
-    /// Whether it is of programs that have their data elsewhere alone.
-    is_elsewhere: bool,
-    /// `None` for all of those that rest on runs of the program like the one in question, some of which could be left out.
+    /// Where the data are stored; `None` for all.
+    data: Option<DataPlace>,
+    /// Whether the line applies only to zones detected by owner.
+    is_by_owner: bool,
+    /// The basis; `None` for all bases. A prediction of a time has `None`. So has a prediction from runs of the program in the same regime, if some
+    /// of these runs could be left out.
     basis: Option<Basis>,
-    /// Whether runs could be left out.
+    /// Whether runs of the program could be left out, so that the errors at these runs are known.
     has_own: bool,
 }
 
@@ -90,24 +96,34 @@ impl Key {
             quantity,
             mpi,
             data,
+            zones,
             basis,
         } = kind;
         let is_like = matches!(
             basis,
             Basis::OneCount | Basis::TwoCounts | Basis::ThreeCounts
         );
-        let is_few_pages = matches!(quantity, Quantity::Dtapp | Quantity::Headers);
+        // a program whose data are in few pages of their zone has few memory areas, too
+        let data = match quantity {
+            Quantity::Dtapp | Quantity::Headers => Some(data),
+            Quantity::Image | Quantity::Stored if data == DataPlace::Known => Some(data),
+            _ => None,
+        };
+        // the scatter of single times is larger than any effect of the other properties
+        let is_time = TIMES.iter().any(|(time, _)| *time == quantity);
         Self {
             quantity,
             mpi: depends_on_library(quantity).then_some(mpi),
-            is_elsewhere: is_few_pages && data == DataPlace::Shared,
-            basis: (!(has_own && is_like)).then_some(basis),
-            has_own,
+            data,
+            // with zones by owner, shared memory excludes the library's own memory
+            is_by_owner: quantity == Quantity::Shmem && zones == Some(ZoneRules::Owner),
+            basis: (!(is_time || has_own && is_like)).then_some(basis),
+            has_own: has_own && !is_time,
         }
     }
 }
 
-/// The quantities of which the calibration page says how often intervals hold, in its order.
+/// The quantities whose coverage of intervals is on the calibration page, in the order of the page.
 pub const WITH_KNOWN_COVERAGE: [Quantity; 12] = [
     Quantity::Dtapp,
     Quantity::Lb,
@@ -127,37 +143,19 @@ fn depends_on_library(quantity: Quantity) -> bool {
     matches!(quantity, Quantity::Launchers | Quantity::Aux)
 }
 
-/// What is added to a quantity before its relative error is taken, in its unit: few pages of data, the library's memory without its segment, a
-/// polling tick of the coordinator are not told more exactly the smaller the whole is.
-pub fn error_offset(quantity: Quantity) -> f64 {
+/// Candidate offsets, in the quantity's unit, that are added before relative errors are computed. They allow for absolute errors of a few pages in
+/// small sizes; with 10,000 MiB, errors are practically absolute. The negative offsets remove the 8 to 10 MiB of headers that every image has for
+/// the same libraries.
+fn offsets(quantity: Quantity) -> &'static [f64] {
     match quantity {
-        Quantity::Dtapp => 0.3,
-        Quantity::Shmem => 3.0,
-        Quantity::Coordination => 0.5,
-        Quantity::Aux => 1.0,
-        _ => 0.0,
+        Quantity::Headers => &[0.0, -8.0, -9.0],
+        Quantity::Coordination | Quantity::Storage | Quantity::Latency => &[0.0],
+        _ => &[0.0, 0.3, 3.0, 30.0, 1e4],
     }
 }
 
-/// A run that was left out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LeftOut {
-    /// What was predicted for it without the runs on as many processes.
-    pub predicted: f64,
-    /// What was measured.
-    pub measured: f64,
-}
-
-/// The runs of a program with a library that were left out, by quantity.
+/// Predictions for left-out runs of a program with a library, by quantity.
 pub(crate) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
-
-/// The largest error of own runs that were left out; `None` without any.
-pub(crate) fn own_error(quantity: Quantity, left_out: &[LeftOut]) -> Option<f64> {
-    let error = |run: &LeftOut| {
-        conformal::relative_error(run.predicted, run.measured, error_offset(quantity))
-    };
-    left_out.iter().filter_map(error).reduce(f64::max)
-}
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -167,7 +165,7 @@ struct Line {
     shape: Shape,
 }
 
-/// How far predictions of each kind were off.
+/// The table of errors by kind of prediction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     lines: BTreeMap<Key, Line>,
@@ -175,24 +173,24 @@ pub struct Calibration {
     shapes: BTreeMap<(Quantity, MpiKind), TimeShape>,
 }
 
-/// The interval that the table gives.
+/// An interval from the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibrated {
-    /// The interval is from 1/(1 + half) to 1 + half times the prediction.
-    pub half: f64,
-    /// Trials behind it.
+    /// The prediction with its interval.
+    pub estimate: Estimate,
+    /// Number of trials behind the interval.
     pub trials: usize,
-    /// Programs of these trials.
+    /// Number of programs in these trials.
     pub programs: usize,
 }
 
 impl Calibration {
-    /// Makes the table of trials.
+    /// Makes the table from trials.
     pub fn of(trials: &[TrialError]) -> Self {
         let mut of_key: BTreeMap<Key, Vec<Trial>> = BTreeMap::new();
         for TrialError { kind, trial } in trials {
             of_key
-                .entry(Key::of(*kind, trial.own.is_some()))
+                .entry(Key::of(*kind, !trial.doubt.left_out.is_empty()))
                 .or_default()
                 .push(trial.clone());
         }
@@ -207,7 +205,7 @@ impl Calibration {
                 Line {
                     trials: trials.len(),
                     programs,
-                    shape: Shape::of(&trials, error_offset(key.quantity))?,
+                    shape: Shape::of(&trials, offsets(key.quantity), key.has_own)?,
                 },
             ))
         };
@@ -217,7 +215,7 @@ impl Calibration {
         }
     }
 
-    /// Only the proportions of the parts of times, of these runs.
+    /// Returns a table that contains only the proportions of the parts of times, fitted to these runs.
     pub fn shapes_of<'o>(observations: impl Iterator<Item = &'o Observation> + Clone) -> Self {
         let shape = |(quantity, part): (Quantity, TimePart), mpi: MpiKind| {
             let of = observations
@@ -245,7 +243,7 @@ impl Calibration {
         }
     }
 
-    /// With the proportions of another one.
+    /// Replaces the proportions by those of another table.
     pub fn with_shapes(self, of: &Self) -> Self {
         Self {
             shapes: of.shapes.clone(),
@@ -253,12 +251,13 @@ impl Calibration {
         }
     }
 
-    /// Without what widens intervals.
+    /// Returns the table without errors, so that it does not widen intervals.
     pub(crate) fn without_errors(&self) -> Self {
         Self::default().with_shapes(self)
     }
 
-    /// The proportions of the parts of a time with a library; of one that was not tried, those of another one.
+    /// Returns the proportions of the parts of a time with a library. If there were no runs with the library, those of another library are
+    /// returned.
     pub(crate) fn shape(&self, quantity: Quantity, mpi: MpiKind) -> Option<TimeShape> {
         let others = [mpi, MpiKind::OpenMpi, MpiKind::Nemesis];
         others
@@ -266,70 +265,73 @@ impl Calibration {
             .find_map(|mpi| self.shapes.get(&(quantity, mpi)).copied())
     }
 
-    /// The table as cvc carries it, with the decimals that it is written with.
+    /// Returns the table with numbers rounded as in its CSV text.
     pub fn rounded(&self) -> Self {
         Self::parse(&self.to_csv()).unwrap_or_default()
     }
 
-    /// Whether it tells of no error.
+    /// Returns whether the table has no errors.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The number of lines, and of those that rest on fewer than three programs.
-    pub fn lines_and_those_of_few_programs(&self) -> (usize, usize) {
-        (
-            self.lines.len(),
-            self.lines
-                .values()
-                .filter(|line| line.programs < FEW_PROGRAMS)
-                .count(),
-        )
-    }
-
-    /// The table that cvc carries.
+    /// Returns the table built into cvc.
     pub fn embedded() -> Self {
         Self::parse(TABLE).unwrap_or_default()
     }
 
-    /// The interval of a prediction of a kind, for a program whose own runs are missed by `own` at most if they are left out; `None` if no trial
-    /// is of the quantity. A kind without comparable trials gets the widest interval of its quantity.
-    pub fn interval(&self, kind: Kind, reach: f64, own: Option<f64>) -> Option<Calibrated> {
-        let of = |(key, line): (&Key, &Line)| {
-            let half = line.shape.half(own.filter(|_| key.has_own), reach);
-            Calibrated {
-                half,
-                trials: line.trials,
-                programs: line.programs,
-            }
+    /// Returns the interval of a prediction; `None` if there is no trial of the quantity. If there is no trial of the kind, it is the widest
+    /// interval of the quantity.
+    pub fn interval(&self, kind: Kind, value: f64, doubt: &Doubt) -> Option<Calibrated> {
+        let of = |(_, line): (&Key, &Line)| Calibrated {
+            estimate: line.shape.interval(value, doubt),
+            trials: line.trials,
+            programs: line.programs,
         };
-        let exact = [own.is_some(), false].into_iter().find_map(|has_own| {
+        let has_own = !doubt.left_out.is_empty();
+        let exact = [has_own, false].into_iter().find_map(|has_own| {
             let key = Key::of(kind, has_own);
             self.lines.get_key_value(&key).map(of)
         });
         exact.or_else(|| {
-            let usable = self.lines.iter().filter(|(key, _)| {
-                key.quantity == kind.quantity && (own.is_some() || !key.has_own)
-            });
-            usable.map(of).max_by(|a, b| a.half.total_cmp(&b.half))
+            let usable = self
+                .lines
+                .iter()
+                .filter(|(key, _)| key.quantity == kind.quantity && (has_own || !key.has_own));
+            let width = |of: &Calibrated| of.estimate.half_width().unwrap_or(0.0);
+            usable.map(of).max_by(|a, b| width(a).total_cmp(&width(b)))
         })
     }
 
-    /// The table as CSV.
+    /// Returns the table as CSV.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(HEADER);
         for (key, line) in &self.lines {
             let mpi = key.mpi.map_or_else(|| ANY.to_owned(), word);
-            let data = if key.is_elsewhere { ELSEWHERE } else { ANY };
+            let data = key.data.map_or_else(|| ANY.to_owned(), word);
+            let zones = if key.is_by_owner { OWNER } else { ANY };
             let basis = key.basis.map_or_else(|| LIKE.to_owned(), word);
             let own = if key.has_own { OWN } else { NO_OWN };
             let Line {
                 trials,
                 programs,
-                shape: Shape { q, d, g },
+                shape:
+                    Shape {
+                        offset,
+                        own: by_own,
+                        laws,
+                        d,
+                        g,
+                        below,
+                        above,
+                    },
             } = line;
+            let scale = SCALES
+                .iter()
+                .find(|(_, of)| *of == (*by_own, *laws))
+                .map_or(NO_OWN, |(name, _)| name);
             text.push_str(&format!(
-                "{},{mpi},{data},{basis},{own},{trials},{programs},{q:.6},{d},{g}\n",
+                "{},{mpi},{data},{zones},{basis},{own},{trials},{programs},{offset},{scale},{d},{g},{below:.3e},{above:.3e}\n",
                 key.quantity.name()
             ));
         }
@@ -362,7 +364,23 @@ impl Calibration {
                 );
                 continue;
             }
-            let [quantity, mpi, data, basis, own, trials, programs, q, d, g] = fields[..] else {
+            let [
+                quantity,
+                mpi,
+                data,
+                zones,
+                basis,
+                own,
+                trials,
+                programs,
+                offset,
+                scale,
+                d,
+                g,
+                below,
+                above,
+            ] = fields[..]
+            else {
                 return None;
             };
             let key = Key {
@@ -372,7 +390,12 @@ impl Calibration {
                 } else {
                     Some(LIBRARIES.into_iter().find(|m| word(*m) == mpi)?)
                 },
-                is_elsewhere: data == ELSEWHERE,
+                data: if data == ANY {
+                    None
+                } else {
+                    Some(PLACES.into_iter().find(|p| word(*p) == data)?)
+                },
+                is_by_owner: zones == OWNER,
                 basis: if basis == LIKE {
                     None
                 } else {
@@ -380,10 +403,15 @@ impl Calibration {
                 },
                 has_own: own == OWN,
             };
+            let (_, (by_own, laws)) = SCALES.into_iter().find(|(name, _)| *name == scale)?;
             let shape = Shape {
-                q: q.parse().ok()?,
+                offset: offset.parse().ok()?,
+                own: by_own,
+                laws,
                 d: d.parse().ok()?,
                 g: g.parse().ok()?,
+                below: below.parse().ok()?,
+                above: above.parse().ok()?,
             };
             lines.insert(
                 key,
@@ -398,7 +426,7 @@ impl Calibration {
     }
 }
 
-/// The times that have parts.
+/// The times that consist of parts.
 const TIMES: [(Quantity, TimePart); 3] = [
     (Quantity::Coordination, TimePart::Coordination),
     (Quantity::Storage, TimePart::Storage),
@@ -413,22 +441,31 @@ const SHAPES: &str = "\
 quantity,mpi,start,turn,own_gib,other_gib
 ";
 
-/// Fewer programs than these tell little of another one.
-const FEW_PROGRAMS: usize = 3;
-
-/// Words of the table: any library or place of data; data elsewhere; any basis of runs like the one in question; runs that could be left out.
+/// Words in the table: any library, place of data or zones; zones by owner; any basis with runs of the program in the same regime; runs of the
+/// program were left out; none.
 const ANY: &str = "any";
-const ELSEWHERE: &str = "elsewhere";
+const OWNER: &str = "owner";
 const LIKE: &str = "own-runs";
 const OWN: &str = "left-out";
 const NO_OWN: &str = "none";
 
+/// Names for the terms of the error's scale: errors of own runs, and differences between laws.
+const SCALES: [(&str, (bool, bool)); 4] = [
+    (NO_OWN, (false, false)),
+    ("own", (true, false)),
+    ("laws", (false, true)),
+    ("both", (true, true)),
+];
+
 const HEADER: &str = "\
-# How far predictions were off for programs that their models had not seen: the 95 % interval is from 1/(1 + h) to 1 + h times the prediction,
-# h = q (b + d) reach^g, b = largest error of the program's own runs that were left out; where none could be, h = q reach^g.
-# Made by `cvc calibrate --write-table`; see docs/calibration.md.
-quantity,mpi,data,basis,own_error,trials,programs,q,d,g
+# How far predictions were off for programs that their models had not seen. The 95 % interval of a prediction v is from v - x + x/(1 + below s) to
+# v + x above s, with x = v + offset and s = (scale + d) reach^g. The scale is the largest error of the program's own runs that were left out (own),
+# the distance between the candidate laws (laws), or their sum (both), relative to x; without any (none), s = reach^g.
+# Made by `cargo xtask calibrate --write-table`; see docs/calibration.md.
+quantity,mpi,data,zones,basis,own_error,trials,programs,offset,scale,d,g,below,above
 ";
+
+const PLACES: [DataPlace; 3] = [DataPlace::Known, DataPlace::Unknown, DataPlace::Shared];
 
 const BASES: [Basis; 6] = [
     Basis::OneCount,
@@ -439,7 +476,7 @@ const BASES: [Basis; 6] = [
     Basis::OtherPrograms,
 ];
 
-/// The name of a value in tables.
+/// Returns the name of a value in tables.
 fn word(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -447,8 +484,9 @@ fn word(value: impl Serialize) -> String {
     }
 }
 
-/// What a prediction of a quantity at so many processes (or processes on a node) rests on, and how far it reaches. `counts` are those of the
-/// runs that its model was fitted on; those of one process may be a regime apart, which tells little of more.
+/// Returns the basis of a prediction at `asked` processes (in total or on a node), and the factor by which it is beyond the runs. `counts` are the
+/// numbers of processes of the runs that the model was fitted to. With `one_is_apart`, runs with one process are a separate regime, from which
+/// little follows for several.
 pub(crate) fn basis_of(
     counts: &BTreeSet<u32>,
     asked: u32,
@@ -483,32 +521,31 @@ pub(crate) fn basis_of(
     (basis, reach)
 }
 
-/// Whose runs a model was fitted on.
+/// The runs to which a model was fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
-    /// The program's.
+    /// Runs of the program.
     Own,
-    /// Those of other classes.
+    /// Runs of other classes of the program.
     OtherClass,
-    /// Those of other programs.
+    /// Runs of other programs.
     OtherPrograms,
 }
 
-/// With an interval that is at least as wide as the table says, and of that width if there was none.
-pub(crate) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibrated) -> Estimate {
-    let told = conformal::interval(estimate.value, calibrated.half, error_offset(quantity));
-    match (told.interval, estimate.interval) {
-        (Some(told), Some(own)) => Estimate::between(
+/// Widens the interval to contain the table's, or adds the table's interval if there is none.
+pub(crate) fn widened(estimate: Estimate, tabulated: Estimate) -> Estimate {
+    match (tabulated.interval, estimate.interval) {
+        (Some(tabulated), Some(own)) => Estimate::between(
             estimate.value,
-            told.low.min(own.low),
-            told.high.max(own.high),
+            tabulated.low.min(own.low),
+            tabulated.high.max(own.high),
         )
         .not_negative(),
-        (None, _) | (_, None) => told,
+        (None, _) | (_, None) => tabulated,
     }
 }
 
-/// The numbers of processes, or of processes on a node, of observations.
+/// Returns the numbers of processes, in total or on a node, of observations.
 pub(crate) fn counts<'o>(
     observations: impl Iterator<Item = &'o Observation>,
     per_node: bool,

@@ -1,4 +1,4 @@
-//! Observations from a table: one line each, columns by name, units in the names.
+//! Reads observations from a table: one observation per line, columns with names and units.
 
 use super::{
     environment::{Environment, KernelEra, ZoneRules},
@@ -7,10 +7,11 @@ use super::{
     setting::{RunSetting, mpi_kind_of_name},
 };
 use camino::Utf8Path;
+use cvc_core::app::size::ProblemSize;
 use cvc_core::mapping::Mapping;
 use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
-use cvc_core::source::{Source, suggestion};
+use cvc_core::source::{SourceText, suggestion};
 use cvc_core::units::ByteSize;
 use cvc_index::csv;
 use cvc_model::MpiKind;
@@ -33,7 +34,7 @@ const FACTORS: [&str; 13] = [
     "cores",
 ];
 
-/// Quantities that every checkpoint has.
+/// Quantities that are above 0 in every checkpoint.
 const NEVER_ZERO: [Quantity; 8] = [
     Quantity::Dtapp,
     Quantity::Lb,
@@ -45,8 +46,8 @@ const NEVER_ZERO: [Quantity; 8] = [
     Quantity::App,
 ];
 
-/// Reads a table of observations. Quoted fields may hold commas; empty cells are what was not observed; lines that begin with # are left
-/// out.
+/// Reads a table of observations from a file. Quoted fields may contain commas, empty cells are values that were not observed, and lines that begin
+/// with # are skipped.
 ///
 /// # Errors
 /// The first problem, with line, column and hint.
@@ -79,12 +80,12 @@ pub fn from_csv(path: &Utf8Path) -> Result<Vec<Observation>, PredictError> {
     parse(path, &text)
 }
 
-/// Reads the text of a table.
+/// Parses the text of a table.
 ///
 /// # Errors
 /// The first problem, with line, column and hint.
 pub fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictError> {
-    let source = Source {
+    let source = SourceText {
         path: path.into(),
         text: text.into(),
     };
@@ -238,7 +239,7 @@ impl TableRow<'_> {
             let message = format!("expected {needed} fields as in the header, found {found}");
             return Err(self.wrong(
                 message,
-                "leave an empty field for what was not observed; put text with commas in quotes",
+                "leave unobserved values empty; put text with commas in quotes",
             ));
         }
         let (app, class, mpi_name) = (
@@ -258,6 +259,7 @@ impl TableRow<'_> {
             })?,
         };
         let setting = RunSetting {
+            size: ProblemSize::by_embedded(app, class, mapping.processes()),
             app: app.to_owned(),
             class: class.to_owned(),
             mapping,
@@ -333,7 +335,7 @@ impl TableRow<'_> {
         wrong(self.path, self.line, message, hint)
     }
 
-    /// The content of a column, if there is one.
+    /// Returns the content of a column; `None` if the cell is empty or the column missing.
     fn text(&self, column: &str) -> Option<&str> {
         self.columns
             .factors

@@ -1,5 +1,4 @@
-//! Curves for what no published model is about: headers, launchers, files beside the images. Straight lines in one known number, fitted by
-//! least squares.
+//! Straight lines for quantities without a published model (headers, launchers, files next to the images), fitted by least squares.
 
 use cvc_model::{
     Answer, Estimate, Fit, FitError, Fitted, Interval, Model, ModelInfo, Parameter, Sample,
@@ -7,43 +6,43 @@ use cvc_model::{
 };
 use std::collections::BTreeMap;
 
-/// Two pages, in MiB: equal runs differ by that much, so no interval is narrower.
+/// Minimum half-width of an interval, MiB: equal runs differ by two pages.
 const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
 
-/// Mean range of ten normal values, in standard deviations.
+/// Expected difference between the largest and the smallest of ten normal values, in standard deviations.
 const RANGE_OF_TEN: f64 = 3.08;
 
-/// Equal runs may lie this far from the curve that holds, MiB: 13 pages.
+/// Maximum distance of equal runs from the true curve, MiB: 13 pages.
 const FORM_ERROR_MIB: f64 = 0.05;
 
-/// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one
-/// process, repeats and programs together (10 runs with Open MPI; with MPICH it is 0.012).
+/// Minimum half-width for the images of launchers, MiB: the largest range (maximum minus minimum) of equal mappings on one process in
+/// experiments/nas-sizes.toml, over repeats and programs (10 runs with Open MPI; with MPICH the range is 0.012).
 pub(crate) const LAUNCHERS_BAND_MIB: f64 = 0.055;
 
-/// Maximum distance from the largest training run, as a factor, without a warning.
+/// A line gives a warning for a setting that exceeds the largest training run by more than this factor.
 const FAR: u32 = 2;
 
-/// A constant, or a constant and a straight line in one number.
+/// A constant, or a constant plus a straight line in one variable.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct CurveLine {
     info: ModelInfo,
-    /// What the line goes over; `None` for a constant.
+    /// The variable of the line; `None` for a constant.
     over: Option<fn(&Setting) -> f64>,
     along: Along,
-    /// No interval has a smaller half width, MiB.
+    /// Minimum half-width of an interval, MiB.
     least_band: f64,
-    /// Whether runs with different numbers of processes on a node must not differ by more than those with the same.
+    /// Whether a fit is refused if the means at different numbers of processes on a node differ by more than runs with the same number scatter.
     same_on_nodes: bool,
 }
 
 /// The variable along which a line is extrapolated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Along {
-    /// All processes.
+    /// Total number of processes.
     Processes,
-    /// Those on the node.
+    /// Number of processes on the node.
     PerNode,
-    /// Nothing that is warned of.
+    /// No variable, so that there is no warning.
     Nothing,
 }
 
@@ -63,8 +62,8 @@ const fn info(
     }
 }
 
-/// The mean of what was observed.
-pub(crate) const MEAN: Line = Line {
+/// The mean of the observations.
+pub(crate) const MEAN: CurveLine = CurveLine {
     info: info("mean", "mean of the observations", "a", 1),
     over: None,
     along: Along::Nothing,
@@ -72,14 +71,14 @@ pub(crate) const MEAN: Line = Line {
     same_on_nodes: false,
 };
 
-/// The same, unless the observations differ by the processes on the node: a mean of 4 and 9 processes says nothing of 25.
-pub(crate) const SAME_ON_NODES: Line = Line {
+/// The mean of the observations, refused if they depend on the number of processes on the node: a mean over 4 and 9 processes does not predict 25.
+pub(crate) const SAME_ON_NODES: CurveLine = CurveLine {
     same_on_nodes: true,
     ..MEAN
 };
 
-/// In the processes on the node.
-pub(crate) const PER_NODE: Line = Line {
+/// Linear in the number of processes on the node.
+pub(crate) const PER_NODE: CurveLine = CurveLine {
     info: info(
         "line-per-node",
         "line in the processes on the node",
@@ -91,16 +90,16 @@ pub(crate) const PER_NODE: Line = Line {
     ..MEAN
 };
 
-/// In the number of nodes.
-pub(crate) const NODES: Line = Line {
+/// Linear in the number of nodes.
+pub(crate) const NODES: CurveLine = CurveLine {
     info: info("line-nodes", "line in the number of nodes", "a + b·n", 2),
     over: Some(|at| f64::from(at.mapping.nodes())),
     along: Along::Nothing,
     ..MEAN
 };
 
-/// In the logarithm of the processes.
-pub(crate) const LOG_PROCESSES: Line = Line {
+/// Linear in the logarithm of the number of processes.
+pub(crate) const LOG_PROCESSES: CurveLine = CurveLine {
     info: info(
         "line-log-processes",
         "line in the logarithm of the processes",
@@ -112,17 +111,16 @@ pub(crate) const LOG_PROCESSES: Line = Line {
     ..MEAN
 };
 
-/// In the inverse square root of the processes.
-pub(crate) const INVERSE_ROOT: Line = Line {
+/// Linear in the inverse square root of the number of processes.
+pub(crate) const INVERSE_ROOT: CurveLine = CurveLine {
     info: info("line-inverse-root", "line in 1/√P", "a + b/√P", 2),
     over: Some(|at| 1.0 / at.root()),
     along: Along::Processes,
     ..MEAN
 };
 
-/// In the logarithm of the arrays that the program declares. DMTCP leaves out pages that were never touched; the more arrays, the more
-/// pieces are left.
-pub(crate) const LOG_ARRAYS: Line = Line {
+/// Linear in the logarithm of the size of the declared arrays. DMTCP omits pages that were never touched; larger arrays are split into more pieces.
+pub(crate) const LOG_ARRAYS: CurveLine = CurveLine {
     info: info(
         "line-log-arrays",
         "line in the logarithm of the declared arrays",
@@ -142,8 +140,8 @@ pub(crate) const LOG_ARRAYS: Line = Line {
     ..MEAN
 };
 
-impl Line {
-    /// With intervals of at least this half width, MiB.
+impl CurveLine {
+    /// Sets the minimum half-width of intervals, MiB.
     pub fn with_band(self, mib: f64) -> Self {
         Self {
             least_band: mib,
@@ -151,7 +149,7 @@ impl Line {
         }
     }
 
-    /// Refuses runs whose means at two numbers of processes on a node lie further apart than runs with the same number scatter.
+    /// Returns an error if the means at two numbers of processes on a node differ more than runs with the same number scatter.
     fn refuses_differences(&self, samples: &[&Sample]) -> Result<(), FitError> {
         let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for sample in samples {
@@ -187,7 +185,7 @@ impl Line {
         Ok(())
     }
 
-    /// What the line is extrapolated along, at a setting.
+    /// Returns the value at a setting of the variable along which the line is extrapolated.
     fn asked(&self, at: &Setting) -> u32 {
         match self.along {
             Along::Processes => at.processes(),
@@ -213,7 +211,7 @@ impl Line {
     }
 }
 
-impl Model for Line {
+impl Model for CurveLine {
     fn info(&self) -> ModelInfo {
         self.info
     }
@@ -253,17 +251,17 @@ impl Model for Line {
 
 #[derive(Debug)]
 struct FittedLine {
-    line: Line,
+    line: CurveLine,
     fit: Fit,
-    /// The largest of the runs that it was fitted on, by what the line goes along.
+    /// The largest value, among the fitted runs, of the variable along which the line is extrapolated.
     most: u32,
-    /// Where the line is known: what it goes over, each number once.
+    /// The distinct values of the line's variable in the fitted runs.
     known: Vec<f64>,
 }
 
 impl FittedLine {
-    /// The error of the line at a row if each number that it is known at is off by one, whatever the number of runs there: equal mappings
-    /// may err together.
+    /// Returns the error of the line at a row for an error of 1 at each fitted value. The number of runs at a value does not matter, because the
+    /// errors of equal mappings may be correlated.
     fn reach(&self, row: &[f64]) -> f64 {
         let (Some(x), n) = (row.get(1), self.known.len() as f64) else {
             return 1.0;
@@ -313,7 +311,7 @@ impl Fitted for FittedLine {
     }
 }
 
-/// The same estimate with an interval of at least this half width, if it has one.
+/// Widens the interval to at least this half-width, if there is an interval.
 pub(crate) fn at_least(estimate: Estimate, half: f64) -> Estimate {
     let widen = |i: Interval| Interval {
         low: i.low.min(estimate.value - half),
@@ -336,6 +334,7 @@ mod tests {
             app: "a".into(),
             class: "b".into(),
             nas: None,
+            size: None,
             mapping,
             per_node: p,
             mpi: MpiKind::OpenMpi,

@@ -1,26 +1,27 @@
-//! The software that decides what is in an image, beside the program and its MPI library: DMTCP, and the kernel. From Linux 6.7 on, DMTCP asks the
-//! kernel which pages were ever touched (ioctl `PAGEMAP_SCAN`); before, it reads `/proc/self/pagemap`. Sizes and times of one environment say nothing
-//! certain of another, so models are fitted within one (`one_environment.rs`).
+//! The software that determines the contents of an image, in addition to the program and its MPI library: DMTCP and the kernel.
+//!
+//! From Linux 6.7 on, DMTCP asks the kernel which pages were ever touched (ioctl `PAGEMAP_SCAN`); on earlier kernels it reads `/proc/self/pagemap`.
+//! Sizes and times of one environment do not predict those of another, so models are fitted within one environment (`one_environment.rs`).
 
 use serde::Serialize;
 use std::fmt;
 
-/// Linux, as far as images differ.
+/// Versions of Linux, distinguished by their effect on images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum KernelEra {
-    /// Without `PAGEMAP_SCAN`.
+    /// Versions without `PAGEMAP_SCAN`.
     #[serde(rename = "before-6.7")]
     Before67,
-    /// With it.
+    /// Versions with `PAGEMAP_SCAN`.
     #[serde(rename = "from-6.7")]
     From67,
 }
 
 impl KernelEra {
-    /// As in filters and JSON.
+    /// The names in filters and JSON.
     pub const NAMES: [&str; 2] = ["before-6.7", "from-6.7"];
 
-    /// Of a kernel's release, such as `6.1.0-18-amd64`; `None` if it is not one.
+    /// Returns the version group of a kernel release such as `6.1.0-18-amd64`; `None` if the text is not a kernel release.
     pub fn of_release(release: &str) -> Option<Self> {
         let mut numbers = release
             .trim()
@@ -34,7 +35,7 @@ impl KernelEra {
         })
     }
 
-    /// As in filters and JSON.
+    /// Returns the name in filters and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Before67 => Self::NAMES[0],
@@ -43,22 +44,22 @@ impl KernelEra {
     }
 }
 
-/// By which rules the zones of images were told. By two rules they are two quantities.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// The rules by which the zones of images were detected. Sizes of zones by different rules are different quantities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneRules {
-    /// What a program allocates counts as shared memory: tables, and runs of versions that did not record the others.
+    /// Memory that a program allocates counts as shared memory. Used in tables, and in runs of versions that did not record zones by owner.
     #[default]
     Structural,
-    /// By whose the memory is.
+    /// Memory is assigned to its owner.
     Owner,
 }
 
 impl ZoneRules {
-    /// As in filters and JSON.
+    /// The names in filters and JSON.
     pub const NAMES: [&str; 2] = ["structural", "owner"];
 
-    /// As in filters and JSON.
+    /// Returns the name in filters and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Structural => Self::NAMES[0],
@@ -77,14 +78,14 @@ impl ZoneRules {
     }
 }
 
-/// Where a checkpoint was taken, and how it was read.
+/// The software with which a checkpoint was taken, and the rule by which its zones were detected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Environment {
-    /// Version of DMTCP (`4.2.0`); several, joined by `/`, if the runs of a point differ.
+    /// Version of DMTCP, such as `4.2.0`; if the runs of a point differ, all versions joined by `/`.
     pub dmtcp: String,
-    /// The kernel; `None` if it is not known, or if the runs of a point differ.
+    /// The kernel; `None` if it is unknown, or if the runs of a point differ.
     pub kernel: Option<KernelEra>,
-    /// The rules of the zones.
+    /// The rule by which zones were detected.
     #[serde(skip_serializing_if = "ZoneRules::is_structural")]
     pub zones: ZoneRules,
 }
@@ -105,7 +106,7 @@ impl fmt::Display for Environment {
 }
 
 impl Environment {
-    /// Of a point, by what its runs recorded of DMTCP and of the kernel's release.
+    /// Returns the environment of a point, from the DMTCP versions and kernel releases that its runs recorded.
     pub(super) fn of_facts(dmtcp: &[String], kernels: &[String]) -> Option<Self> {
         let mut versions: Vec<&str> = dmtcp.iter().map(String::as_str).collect();
         versions.sort_unstable();
@@ -123,7 +124,7 @@ impl Environment {
         })
     }
 
-    /// The version as numbers, so that 10.0 is newer than 9.0.
+    /// Returns the version as numbers, so that 10.0 is newer than 9.0.
     pub(super) fn version(&self) -> Vec<u32> {
         self.dmtcp
             .split(|c: char| !c.is_ascii_digit())
@@ -131,7 +132,7 @@ impl Environment {
             .collect()
     }
 
-    /// Conditions of a filter that only this environment fulfils, of all whose zones are by one rule or by several.
+    /// Returns the filter conditions that select this environment. With `several_rules`, the conditions include the rule of zones.
     pub(super) fn filter(&self, several_rules: bool) -> String {
         let zones = if several_rules {
             format!(" zones={}", self.zones.name())
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_release_tells_whether_the_kernel_knows_which_pages_were_written() {
+    fn the_release_shows_whether_the_kernel_knows_written_pages() {
         for (release, era) in [
             ("6.6.99", Some(KernelEra::Before67)),
             ("5.14.0-427.el9.x86_64", Some(KernelEra::Before67)),

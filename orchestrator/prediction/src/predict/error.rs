@@ -4,56 +4,56 @@ use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 use cvc_index::error::AnalysisError;
 
-/// An error that prevents all predictions. A single quantity that cannot be predicted is not an error but a line with its reason.
+/// An error that prevents all predictions. If a single quantity cannot be predicted, that is not an error but a line with its reason.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
-    /// A file of a campaign.
+    /// The files of a campaign cannot be read.
     #[error(transparent)]
     Store(#[from] AnalysisError),
-    /// A table that cannot be read as one of observations.
+    /// A table does not contain valid observations.
     #[error("{path}:{line}: {message}")]
     Csv {
         /// The file.
         path: Utf8PathBuf,
-        /// The line in it, from 1.
+        /// The line, starting at 1.
         line: usize,
-        /// What is wrong there, with the column.
+        /// The problem, with the column.
         message: String,
-        /// How to fix it.
+        /// How to correct it.
         hint: String,
     },
-    /// A table that is not there or cannot be read.
+    /// A table does not exist or cannot be read.
     #[error("{path}: {message}")]
     Unreadable {
         /// The file.
         path: Utf8PathBuf,
         /// The system's error.
         message: String,
-        /// How to fix it.
+        /// How to correct it.
         hint: String,
     },
-    /// A question that makes no sense.
+    /// A question is invalid.
     #[error("`{text}`: {message}")]
     Question {
         /// The question as written.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         message: String,
-        /// How to fix it.
+        /// How to correct it.
         hint: String,
     },
-    /// Observations that no model can be made of.
+    /// No model can be fitted to the observations.
     #[error("{message}")]
     Model {
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// How to fix it.
+        /// How to correct it.
         hint: String,
     },
 }
 
 impl PredictError {
-    /// Returns how to fix it, apart from what is wrong.
+    /// Returns the advice on how to correct the error, which is separate from the message.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(_) => None,

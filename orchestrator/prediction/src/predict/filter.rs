@@ -1,4 +1,4 @@
-//! Selects the observations to train on: factors and values as in the `when` of a campaign file, on one line: `processes=1,4,9 app=npb-bt`.
+//! Selects the observations to train on: factors and values as in the `when` of a campaign file, in one line: `processes=1,4,9 app=npb-bt`.
 
 use super::{
     environment::{KernelEra, ZoneRules},
@@ -9,7 +9,7 @@ use cvc_core::mapping::Mapping;
 use cvc_core::source::suggestion;
 use serde::Serialize;
 
-/// Factors of an observation that a filter may name.
+/// Factors of an observation that a filter may contain.
 const FACTORS: [&str; 11] = [
     "app",
     "class",
@@ -24,10 +24,10 @@ const FACTORS: [&str; 11] = [
     "zones",
 ];
 
-/// Stands for what an observation does not tell of DMTCP or the kernel.
+/// Shown if an observation does not record DMTCP or the kernel.
 const UNKNOWN: &str = "unknown";
 
-/// Conditions that must all hold; each names the values that a factor may have.
+/// Conditions that must all be met; each is a list of the permitted values of a factor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Filter {
     text: String,
@@ -35,7 +35,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `FACTOR=VALUE[,VALUE…] …`.
+    /// Parses `FACTOR=VALUE[,VALUE…] …`.
     ///
     /// # Errors
     /// The first problem, with its hint.
@@ -86,7 +86,7 @@ impl Filter {
         })
     }
 
-    /// Whether all conditions hold.
+    /// Returns whether an observation meets all conditions.
     pub fn matches(&self, o: &Observation) -> bool {
         let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
         self.conditions.iter().all(|(factor, values)| {

@@ -1,22 +1,22 @@
-//! Models of one quantity: tries them on its samples, chooses one, and asks them about a setting.
+//! Models of one quantity: fits them to samples, chooses one, and predicts with it.
 
 use super::{
     curves::at_least,
     forecast::{CandidateAnswer, Prediction},
 };
 use cvc_model::{
-    Choice, Estimate, FitError, Fitted, Miss, Model, ModelInfo, Sample, Setting, Tier, Training,
-    Verdict, choose, largest_miss,
+    Choice, Estimate, FitError, FitVerdict, Fitted, Miss, Model, ModelInfo, Sample, Setting, Tier,
+    Training, choose, largest_miss,
 };
 use std::collections::BTreeSet;
 
-/// Samples from which on left-out errors widen an interval.
+/// Minimum number of samples for which leave-one-out errors widen an interval.
 const ENOUGH: usize = 3;
 
-/// Degrees of freedom from which on a model's own interval counts.
-const LEAST_FREEDOM: usize = 4;
+/// Minimum number of degrees of freedom for which a model's own interval is used.
+const MIN_FREEDOM: usize = 4;
 
-/// Models that were tried on samples.
+/// Models fitted to samples.
 #[derive(Debug)]
 pub(crate) struct Fitting<'s> {
     choice: Choice<'s>,
@@ -24,20 +24,20 @@ pub(crate) struct Fitting<'s> {
     model: Box<dyn Model>,
     tried: Vec<Tried>,
     labels: Vec<String>,
-    /// Samples, of which those with the same identifier are one.
+    /// Number of samples with different identifiers.
     distinct: usize,
-    /// Largest error in percent of the chosen model over the samples that were left out in turn.
+    /// Largest error, in percent, of the chosen model over the samples, each left out in turn.
     largest_pct: Option<f64>,
 }
 
-/// The reason why there is no number: in one sentence, and model by model.
+/// The reason why there is no prediction.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
-    /// For people who asked for a number.
+    /// The reason in one sentence.
     pub reason: String,
-    /// For those who ask why.
+    /// The reason of each model.
     pub models: Vec<String>,
-    /// Runs that there are and that the least curve needs, if that is the reason.
+    /// Number of available runs, and number needed by the simplest curve, if there are too few.
     pub too_few: Option<(usize, usize)>,
 }
 
@@ -46,14 +46,14 @@ struct Tried {
     info: ModelInfo,
     leave_one_out_pct: Option<f64>,
     contradicted: Option<Miss>,
-    curve: Result<Box<dyn Fitted>, String>,
+    curve: Result<Box<dyn Fitted>, FitError>,
 }
 
 impl<'s> Fitting<'s> {
-    /// Chooses among models. `labels` name the samples for people.
+    /// Fits the models and chooses one. `labels` are the display names of the samples.
     ///
     /// # Errors
-    /// The refusals of all models.
+    /// The reason of each model, if none can be fitted.
     pub fn new(
         mut models: Vec<Box<dyn Model>>,
         training: &Training<'s>,
@@ -63,8 +63,8 @@ impl<'s> Fitting<'s> {
         let choice = choose(&models.iter().map(|m| &**m).collect::<Vec<_>>(), training).map_err(
             |candidates| {
                 let refused = candidates.into_iter().filter_map(|c| match c.verdict {
-                    Verdict::Refused(why) => Some((c.info.id, why)),
-                    Verdict::Fitted { .. } => None,
+                    FitVerdict::Refused(why) => Some((c.info.id, why)),
+                    FitVerdict::Fitted { .. } => None,
                 });
                 refused_all(samples.len(), &refused.collect::<Vec<_>>())
             },
@@ -80,13 +80,13 @@ impl<'s> Fitting<'s> {
                     .find(|c| c.info.id == info.id)
                     .map(|c| &c.verdict);
                 let (leave_one_out_pct, contradicted) = match verdict {
-                    Some(Verdict::Fitted {
+                    Some(FitVerdict::Fitted {
                         leave_one_out_pct,
                         contradicted,
                     }) => (*leave_one_out_pct, contradicted.clone()),
-                    Some(Verdict::Refused(_)) | None => (None, None),
+                    Some(FitVerdict::Refused(_)) | None => (None, None),
                 };
-                let curve = model.fit(&all).map_err(|e| e.to_string());
+                let curve = model.fit(&all);
                 Tried {
                     info,
                     leave_one_out_pct,
@@ -126,10 +126,10 @@ impl<'s> Fitting<'s> {
         })
     }
 
-    /// What the chosen model says of a setting, with warnings; where it has no answer, the next best.
+    /// Returns the prediction of the chosen model for a setting, with warnings. If the model cannot predict the setting, the next best is used.
     ///
     /// # Errors
-    /// Why no model has an answer.
+    /// The reason why no model can predict the setting.
     pub fn answer(&self, at: &Setting) -> Result<(Prediction, Vec<String>), Refused> {
         let chosen = self.choice.chosen.info.id;
         let mut order: Vec<&Tried> = self.tried.iter().collect();
@@ -158,15 +158,17 @@ impl<'s> Fitting<'s> {
                     } else {
                         answer.estimate
                     };
+                    let candidates = self.candidates(at, tried.info.id);
                     let prediction = Prediction {
+                        laws: distance_of_laws(&candidates, estimate.value),
                         estimate,
                         model: tried.info,
                         reason: self.choice.reason.clone(),
                         parameters: curve.parameters(),
                         training: self.training_of(tried.info),
-                        candidates: self.candidates(at, tried.info.id),
+                        candidates,
                         own_half: estimate.half_width().filter(|_| {
-                            curve.has_stated_error() || self.tells_of_its_error(tried.info)
+                            curve.has_stated_error() || self.shows_its_error(tried.info)
                         }),
                         spans_laws: curve.spans_laws(),
                     };
@@ -183,13 +185,13 @@ impl<'s> Fitting<'s> {
         })
     }
 
-    /// Whether the chosen model misses runs by more than they scatter: they are not of the pool that it was fitted on.
+    /// Returns whether runs contradict the chosen model: they are further from its curve than their scatter explains.
     pub fn misses(&self, runs: &[&Sample]) -> bool {
         largest_miss(&*self.model, self.choice.curve(), runs).is_some()
     }
 
-    /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right
-    /// errs by more than its residuals tell.
+    /// Widens the interval to the model's largest error at a left-out sample, because the residuals of a curve with a slightly wrong form are
+    /// smaller than its errors.
     fn widened(&self, estimate: Estimate) -> Estimate {
         let half = self
             .largest_pct
@@ -197,13 +199,13 @@ impl<'s> Fitting<'s> {
         at_least(estimate, half)
     }
 
-    /// Whether the scatter about a model is known well enough: an interval by t of one to three degrees of freedom is up to six times as wide as
-    /// that of many, however small the error is.
-    fn tells_of_its_error(&self, info: ModelInfo) -> bool {
-        info.tier != Tier::SmallRuns || self.distinct >= info.parameters + LEAST_FREEDOM
+    /// Returns whether there are enough runs to know the model's scatter: with one to three degrees of freedom, an interval is up to six times as
+    /// wide as with many, however small the error is.
+    fn shows_its_error(&self, info: ModelInfo) -> bool {
+        info.tier != Tier::SmallRuns || self.distinct >= info.parameters + MIN_FREEDOM
     }
 
-    /// A model that needs no run was fitted on none, whatever observations there are.
+    /// Returns the labels of the training observations; empty for a model without fitted parameters.
     fn training_of(&self, info: ModelInfo) -> Vec<String> {
         if info.tier == Tier::SmallRuns || info.parameters > 0 {
             self.labels.clone()
@@ -217,9 +219,9 @@ impl<'s> Fitting<'s> {
             let message = t
                 .curve
                 .as_ref()
-                .map_err(Clone::clone)
-                .and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
-            // a chosen one that its runs contradict is the best of those that are
+                .map_err(ToString::to_string)
+                .and_then(|c| c.predict(at).map_err(|e| e.to_string()));
+            // the chosen model may be contradicted too, if all models are; it is shown nevertheless
             let contradicted = t.contradicted.as_ref().filter(|_| t.info.id != chosen);
             CandidateAnswer {
                 model: t.info,
@@ -240,7 +242,18 @@ impl<'s> Fitting<'s> {
     }
 }
 
-/// One sentence for what many models say.
+/// Returns the largest distance from a number to the predictions of other candidates that fit the runs. The runs do not show which of these laws is
+/// valid beyond them.
+fn distance_of_laws(candidates: &[CandidateAnswer], value: f64) -> f64 {
+    candidates
+        .iter()
+        .filter(|c| c.model.tier == Tier::SmallRuns)
+        .filter_map(|c| c.estimate)
+        .map(|e| (e.value - value).abs())
+        .fold(0.0, f64::max)
+}
+
+/// Summarises the reasons of many models in one sentence.
 fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
     let needed = refused.iter().filter_map(|(_, why)| match why {
         FitError::TooFewPoints { found, needed } if *found == runs => Some(*needed),
@@ -273,7 +286,7 @@ fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
     }
 }
 
-/// `1 run of foo.A on openmpi; curves in the number of processes need at least 2`.
+/// Returns a message such as `1 run of foo.A on openmpi; curves in the number of processes need at least 2`.
 pub(crate) fn short_of_runs(found: usize, of: &str, needed: usize) -> String {
     let runs = if found == 1 { "run" } else { "runs" };
     format!("{found} {runs}{of}; curves in the number of processes need at least {needed}")

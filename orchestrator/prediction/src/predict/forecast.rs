@@ -1,4 +1,4 @@
-//! What is said: each quantity with its interval, its model and the runs behind it, or the reason why there is none.
+//! Forecasts: each quantity with its interval, its model and its runs, or with the reason why there is none.
 
 use super::question::Question;
 use cvc_core::quantity::Quantity;
@@ -10,164 +10,186 @@ use std::collections::BTreeSet;
 /// The forecasts of all quantities for one question.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecasts {
-    /// What was asked.
+    /// The question.
     pub question: Question,
-    /// The same, for people.
+    /// The question as text.
     pub label: String,
-    /// Quantities in the order of tables; what depends on the load of a node stands once for each load.
+    /// Quantities in the order of tables. Quantities that depend on the number of processes on a node have one line for each number.
     #[serde(rename = "quantities")]
     pub lines: Vec<ForecastLine>,
-    /// The files of one checkpoint, alike ones together; empty if their sizes are not known.
+    /// The files of one checkpoint, with equal files in groups; empty if their sizes are unknown.
     pub files: Vec<FileGroup>,
-    /// How often to take checkpoints, as far as that follows.
+    /// Schedules of checkpoints that can be derived.
     pub schedules: Vec<Scheduled>,
-    /// The reason why there is no number of checkpoints, if one was asked for.
+    /// The reason why there are no schedules, if some were requested.
     pub no_schedules: Option<String>,
-    /// Warnings, each once.
+    /// Warnings without duplicates.
     pub warnings: Vec<String>,
 }
 
-/// One quantity.
+/// The forecast of one quantity.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForecastLine {
-    /// Which.
+    /// The quantity.
     pub quantity: Quantity,
     /// `MiB`, `s`, or nothing for a count.
     pub unit: &'static str,
-    /// Processes on the node of the image in question; `None` for what does not depend on it.
+    /// Processes on the node of the image; `None` for quantities that do not depend on it.
     pub node_load: Option<u32>,
-    /// The number and what it is based on, or why there is none.
+    /// The number and its basis, or the reason why there is none.
     #[serde(flatten)]
     pub forecast: Forecast,
-    /// The reasons of each model, if the main reason is only a summary.
+    /// The reasons of each model, if the main reason only summarises them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// What was measured at this very setting, if it is among the training observations.
+    /// The measurement at exactly this setting, if it is among the training observations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<ObservedValue>,
 }
 
-/// A measured number; a type of its own, so that it is never taken for a prediction.
+/// A measured number, as a separate type so that it is never confused with a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ObservedValue(pub f64);
 
-/// What is said of a quantity: a number with its interval and its basis, or the reason for none.
+/// The forecast of a quantity: a number with its interval and its basis, or the reason why there is none.
 #[derive(Clone, Debug)]
 pub enum Forecast {
     /// A number.
     Predicted(Prediction),
-    /// Why there is none.
+    /// The reason why there is no number.
     NoPrediction(String),
 }
 
-/// A number with everything behind it.
+/// A number with its basis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// The number with its interval.
     #[serde(rename = "predicted")]
     pub estimate: Estimate,
-    /// The model that it is from.
+    /// The model that gave the number.
     pub model: ModelInfo,
-    /// The reason for this model.
+    /// The reason for choosing this model.
     pub reason: String,
-    /// Its parameters; none for a sum of other lines.
+    /// Fitted parameters; empty for a sum of other lines.
     pub parameters: Vec<Parameter>,
-    /// Labels of the observations that it was fitted on, in their order.
+    /// Labels of the observations that the model was fitted to, in their order.
     pub training: Vec<String>,
-    /// All models that were tried, the chosen one too, in the order of the list.
+    /// All models that were tried, including the chosen one, in the order of the list.
     pub candidates: Vec<CandidateAnswer>,
-    /// Half width of the interval that followed from the observations alone, before the table of errors widened it; for a sum, that of its
-    /// parts. `None` if there are too few observations for one that tells anything.
+    /// Half-width of the interval that follows from the observations alone, before the table of errors widened it; for a sum, from the intervals of
+    /// its parts. `None` if there are too few observations for a useful interval.
     #[serde(skip)]
     pub own_half: Option<f64>,
-    /// Whether the runs leave open which of several laws holds: the interval reaches over all of them.
+    /// Whether the runs fit several laws, so that the interval covers all of them.
     #[serde(skip)]
     pub spans_laws: bool,
+    /// Distance between the number and that of the candidate law that differs most; 0 if there is no other law.
+    #[serde(skip)]
+    pub laws: f64,
 }
 
-/// What another model says.
+/// The prediction of one candidate model.
 #[derive(Clone, Debug, Serialize)]
 pub struct CandidateAnswer {
     /// The model.
     pub model: ModelInfo,
-    /// Whether the line has its number from it.
+    /// Whether the line's number is from this model.
     pub chosen: bool,
-    /// Mean error in percent over the observations that were left out in turn.
+    /// Mean error in percent over the observations, each left out in turn.
     pub leave_one_out_pct: Option<f64>,
-    /// Its number for the same setting.
+    /// Number that the model predicts for the same setting; `None` if it predicts none.
     #[serde(rename = "predicted")]
     pub estimate: Option<Estimate>,
-    /// Why it has none.
+    /// The reason why the model predicts no number.
     #[serde(rename = "not_predicted")]
     pub refused: Option<String>,
-    /// Its parameters.
+    /// Fitted parameters.
     pub parameters: Vec<Parameter>,
 }
 
-/// A way to spread checkpoints over a run.
+/// A schedule: checkpoints at regular intervals in a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scheduled {
     /// The rule in words.
     pub rule: &'static str,
-    /// Where it comes from.
+    /// Source of the rule.
     pub source: &'static str,
-    /// Checkpoints in the whole run; `None` if the time of the program is not known.
+    /// Number of checkpoints in the whole run; `None` if the program's time is unknown.
     pub checkpoints: Option<u64>,
-    /// Seconds from the start of one to the start of the next, so with the checkpoint in it; `None` without any.
+    /// Seconds from the start of one checkpoint to the start of the next, including the checkpoint; `None` if there are no checkpoints.
     pub interval_s: Option<f64>,
-    /// The same for the ends of the interval of the checkpoint time; `None` if that has none.
+    /// [`Self::interval_s`] for both ends of the 95 % interval of the checkpoint time; `None` if that time has no interval.
     pub interval_range_s: Option<Interval>,
-    /// Seconds of the program with them; `None` if its time is not known.
+    /// Seconds of the program with checkpoints; `None` if the program's time is unknown.
     pub total_s: Option<f64>,
-    /// What checkpoints, and failures if their mean time is given, cost in all, as a part of the program's time: 0.02 for 2 %. `None` if the
-    /// time of the program is needed and not known.
+    /// Time of all checkpoints relative to the program's time: 0.02 for 2 %. `None` if the program's time is needed but unknown.
+    pub overhead_without_failures: Option<f64>,
+    /// Whether [`Self::overhead`] includes failures.
+    #[serde(skip)]
+    pub includes_failures: bool,
+    /// Total overhead of checkpoints, and of failures if their mean time is given, relative to the program's time: 0.02 for 2 %. `None` if the
+    /// program's time is needed but unknown.
     pub overhead: Option<f64>,
-    /// The same if this interval is kept and a checkpoint takes as long as the ends of its interval say; `None` if that has none.
+    /// [`Self::overhead`] of this schedule for both ends of the 95 % interval of the checkpoint time; `None` if that time has no interval.
     pub overhead_range: Option<Interval>,
-    /// What the run takes on average if failures come at random; `None` without their mean time, the time of the program, or an end.
+    /// Expected duration of the run with random failures; `None` without the mean time between failures or the program's time, or if the run does
+    /// not end.
     pub with_failures: Option<ExpectedRun>,
 }
 
-/// What a run with failures takes on average, and what is lost to what.
+/// Expected duration of a run with failures, and the losses by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpectedRun {
-    /// Seconds from its first start to its end.
+    /// Seconds from the first start of the run to its end.
     pub total_s: f64,
-    /// Failures during it.
+    /// Number of failures during the run.
     pub failures: f64,
-    /// Seconds in completed checkpoints.
+    /// Seconds of completed checkpoints.
     pub checkpoints_s: f64,
-    /// Seconds that were computed, or spent on a checkpoint, in vain.
+    /// Seconds of lost computation and lost checkpoints.
     pub rework_s: f64,
-    /// Seconds in restarts.
+    /// Seconds of restarts.
     pub restarts_s: f64,
 }
 
-/// The limits for schedules.
+/// Limits and times for schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ScheduleBudget {
-    /// Share of the program's time that checkpoints may take: 0.3 for 30 %.
+    /// Maximum time of checkpoints relative to the program's time: 0.3 for 30 %.
     pub overhead: Option<f64>,
-    /// Seconds of the program without checkpoints, instead of what was observed.
+    /// Seconds of the program without checkpoints, instead of the observed time.
     pub app_s: Option<f64>,
     /// Mean time between failures of the whole job, seconds.
     pub mtbf_s: Option<f64>,
-    /// That of one node, seconds: nodes fail independently, so that of the job is as many times shorter as it has nodes.
+    /// Mean time between failures of one node, seconds. Nodes fail independently, so the mean time of a job is this time divided by the number of
+    /// nodes.
     pub mtbf_node_s: Option<f64>,
-    /// Seconds from a failure until the program computes again; as long as a checkpoint takes, if it is not known.
+    /// Seconds from a failure until the program computes again; if unknown, the time of a checkpoint.
     pub restart_s: Option<f64>,
 }
 
-/// An answer with its warnings.
+impl ScheduleBudget {
+    /// Returns the limits for a job on `nodes` nodes. If only the time between failures of a node is given, computes the time between failures of the
+    /// job.
+    pub fn on_nodes(self, nodes: u32) -> Self {
+        let of_nodes = || Some(self.mtbf_node_s? / f64::from(nodes.max(1)));
+        Self {
+            mtbf_s: self.mtbf_s.or_else(of_nodes),
+            ..self
+        }
+    }
+}
+
+/// A forecast with its warnings.
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub forecast: Forecast,
     pub warnings: Vec<String>,
-    /// The reasons of each model, if the outcome only summarises them.
+    /// The reasons of each model, if the main reason only summarises them.
     pub refused: Vec<String>,
-    /// Runs that there are and that are needed, if that is why.
+    /// Number of available and of needed runs, if there are too few.
     pub too_few: Option<(usize, usize)>,
-    /// Whether it follows from runs of the program alone because they contradict those of others.
+    /// Whether the forecast follows from runs of the program alone, because they contradict runs of other programs.
     pub of_own_runs: bool,
 }
 
@@ -196,12 +218,17 @@ impl Answered {
 }
 
 impl Prediction {
-    /// Whether it was fitted to totals alone: its interval is that of the fit, and not calibrated.
+    /// Returns whether the prediction was fitted to totals: its interval is that of the fit and not calibrated.
     pub fn is_of_totals(&self) -> bool {
         self.model.id.starts_with("totals-")
     }
 
-    /// A number that no curve was fitted to.
+    /// Returns whether the prediction follows from other problem sizes: its interval is from the errors for sizes that were left out.
+    pub(crate) fn is_of_sizes(&self) -> bool {
+        self.model.id.starts_with("size-")
+    }
+
+    /// Returns a prediction to which no curve was fitted.
     pub(crate) fn new(model: ModelInfo, estimate: Estimate, reason: impl Into<String>) -> Self {
         Self {
             estimate,
@@ -212,13 +239,14 @@ impl Prediction {
             candidates: Vec::new(),
             own_half: None,
             spans_laws: false,
+            laws: 0.0,
         }
     }
 
-    /// A number made of others.
+    /// Returns a prediction that is computed from other predictions.
     pub(crate) fn made_of(model: ModelInfo, estimate: Estimate, parts: &[&Self]) -> Self {
         let labels: IndexSet<&String> = parts.iter().flat_map(|p| &p.training).collect();
-        // a sum is only as certain as its worst part
+        // a sum has the tier of its least certain part
         let tiers = parts.iter().map(|p| p.model.tier);
         let tier = tiers.fold(model.tier, Tier::max);
         let ids: BTreeSet<&str> = parts.iter().map(|p| p.model.id).collect();
@@ -229,6 +257,7 @@ impl Prediction {
             training: labels.into_iter().cloned().collect(),
             own_half: Some(own_half),
             spans_laws: parts.iter().any(|p| p.spans_laws),
+            laws: parts.iter().map(|p| p.laws).sum(),
             ..Self::new(
                 ModelInfo { tier, ..model },
                 estimate,
@@ -239,7 +268,7 @@ impl Prediction {
 }
 
 impl Forecast {
-    /// The number with its basis, if there is one.
+    /// Returns the number with its basis; `None` if there is none.
     pub fn prediction(&self) -> Option<&Prediction> {
         match self {
             Self::Predicted(prediction) => Some(prediction),
@@ -247,7 +276,7 @@ impl Forecast {
         }
     }
 
-    /// The number with its interval, or the reason for none.
+    /// Returns the number with its interval, or the reason why there is none.
     pub fn estimate(&self) -> Result<Estimate, &str> {
         match self {
             Self::Predicted(prediction) => Ok(prediction.estimate),
@@ -255,11 +284,12 @@ impl Forecast {
         }
     }
 
-    /// The same forecast for so many of what it is of, or for a part of it.
+    /// Returns the forecast multiplied by a factor.
     pub fn times(self, factor: f64) -> Self {
         match self {
             Self::Predicted(prediction) => Self::Predicted(Prediction {
                 estimate: prediction.estimate.times(factor),
+                laws: prediction.laws * factor.abs(),
                 ..prediction
             }),
             Self::NoPrediction(reason) => Self::NoPrediction(reason),
@@ -267,7 +297,7 @@ impl Forecast {
     }
 }
 
-/// The fields of a [`Prediction`], or `{"predicted": null, "not_predicted": "the reason"}`.
+/// Serialises the fields of a [`Prediction`], or `{"predicted": null, "not_predicted": "the reason"}`.
 impl Serialize for Forecast {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -283,7 +313,7 @@ impl Serialize for Forecast {
 }
 
 impl Forecasts {
-    /// Adds a line, and returns what it says.
+    /// Adds a line, and returns its forecast.
     pub(crate) fn add(
         &mut self,
         quantity: Quantity,
@@ -302,7 +332,7 @@ impl Forecasts {
         answered.forecast
     }
 
-    /// Whether there is a number of the program itself: without one, the rest is only of its library.
+    /// Returns whether at least one line predicts the program itself; the other lines describe only its library.
     pub fn says_something_of_the_program(&self) -> bool {
         let of_program = [
             Quantity::Dtapp,
@@ -312,14 +342,17 @@ impl Forecasts {
         ];
         self.question.is_known_without_runs()
             || of_program.into_iter().any(|q| self.first(q).is_some())
+            || self
+                .first(Quantity::Application)
+                .is_some_and(|own| own.model.tier == Tier::SmallRuns)
     }
 
-    /// The lines of a quantity: one, or one for each load of a node.
+    /// Returns the lines of a quantity: one, or one for each number of processes on a node.
     pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &ForecastLine> {
         self.lines.iter().filter(move |l| l.quantity == quantity)
     }
 
-    /// The first line of a quantity.
+    /// Returns the first prediction of a quantity.
     pub fn first(&self, quantity: Quantity) -> Option<&Prediction> {
         self.of(quantity)
             .next()

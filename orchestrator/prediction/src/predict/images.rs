@@ -1,4 +1,4 @@
-//! Observations from checkpoint images alone: programs, ranks, MPI library and zones are read from the images of any DMTCP.
+//! Reads observations from checkpoint images alone: programs, ranks, MPI library and zones are detected in the images of any version of DMTCP.
 
 use super::{
     environment::{Environment, ZoneRules},
@@ -7,8 +7,9 @@ use super::{
     setting::RunSetting,
 };
 use camino::Utf8Path;
+use cvc_core::app::size::ProblemSize;
 use cvc_core::{
-    mapping::Mapping,
+    mapping::{Mapping, MappingError},
     point::Compression,
     quantity::Quantity,
     units::{MIB, counted},
@@ -17,35 +18,36 @@ use cvc_image::{ImageTree, MpiFlavour, OwnerZone, Role, TreeImage, Zone, find_im
 use cvc_model::{MpiKind, stats};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    num::TryFromIntError,
     path::{Path, PathBuf},
 };
 
-/// The class of a program whose images do not say it.
+/// The class of a program whose images do not contain it.
 pub const UNNAMED_CLASS: &str = "default";
-/// Bytes of the header of an area.
+/// Bytes of the header of a memory area.
 const AREA_HEADER_BYTES: f64 = 4096.0;
 
-/// What the images below a directory say.
+/// Observations from all images below a directory.
 #[derive(Debug, Default)]
 pub struct ImageObservations {
-    /// One for each checkpoint that was found.
+    /// One observation for each checkpoint.
     pub observations: Vec<Observation>,
-    /// What is missing, was left out or assumed.
+    /// Notes about facts that are missing, skipped or assumed.
     pub notes: Vec<String>,
 }
 
-/// Returns whether there are images in a directory or below.
+/// Returns whether there are images in a directory or below it.
 pub fn holds_images(directory: &Utf8Path) -> bool {
     find_images(directory.as_std_path()).is_ok_and(|found| !found.files.is_empty())
 }
 
-/// Which images belong to one checkpoint: those of one computation in one directory.
+/// Key of the images of one checkpoint: images of the same computation in the same directory.
 type CheckpointKey = (PathBuf, Option<(u64, u64, i32)>, String);
 
-/// Reads all images below a directory. `progress` gets the number of images that are read, and of all.
+/// Reads all images below a directory. `progress` is called with the number of images read, and the total number.
 ///
 /// # Errors
-/// When the directory cannot be listed, or no image below it is of a rank.
+/// The directory cannot be listed, or no image below it belongs to a rank.
 pub fn from_images(
     directory: &Utf8Path,
     progress: &(dyn Fn(usize, usize) + Sync),
@@ -117,7 +119,7 @@ fn key_of(image: &TreeImage) -> CheckpointKey {
     (directory, root, image.program.clone())
 }
 
-/// Whether somebody compressed the image after DMTCP had written it.
+/// Returns whether the image was compressed after DMTCP had written it.
 fn is_packed_copy(image: &TreeImage) -> bool {
     image
         .path
@@ -125,7 +127,7 @@ fn is_packed_copy(image: &TreeImage) -> bool {
         .is_some_and(|extension| extension == "gz")
 }
 
-/// What DMTCP wrote of an image.
+/// Returns the bytes of the image as DMTCP wrote it.
 fn file_bytes(image: &TreeImage) -> u64 {
     if is_packed_copy(image) {
         image.uncompressed_bytes
@@ -134,7 +136,7 @@ fn file_bytes(image: &TreeImage) -> u64 {
     }
 }
 
-/// The program and class that the name of a program says: `bt.A.4` and `bt.A.x` are NAS programs, and `bt.A.4.mpi_io_full` is BT-IO.
+/// Returns program and class from the name of an executable: `bt.A.4` and `bt.A.x` are NAS programs, and `bt.A.4.mpi_io_full` is BT-IO.
 fn program_and_class(name: &str) -> (String, String) {
     let unnamed = || {
         (
@@ -168,7 +170,7 @@ fn library(flavour: MpiFlavour) -> Option<(&'static str, MpiKind)> {
     })
 }
 
-/// How many processes a launcher of each library adds to a computation on one node.
+/// Returns the number of processes that a library's launcher adds to a computation on one node.
 fn launchers_on_one_node(kind: MpiKind) -> u32 {
     match kind {
         MpiKind::Nemesis | MpiKind::Mpich => 2,
@@ -176,7 +178,7 @@ fn launchers_on_one_node(kind: MpiKind) -> u32 {
     }
 }
 
-/// The number of ranks of a computation of so many peers, of which the images of some ranks and launchers were found.
+/// Returns the number of ranks of a computation with `peers` processes, given the images of ranks and launchers that were found.
 fn processes(mpi: MpiKind, ranks: u32, launchers: u32, peers: u32) -> u32 {
     if ranks + launchers >= peers {
         ranks
@@ -187,16 +189,29 @@ fn processes(mpi: MpiKind, ranks: u32, launchers: u32, peers: u32) -> u32 {
     }
 }
 
-/// What one checkpoint says.
+/// The reason why a checkpoint is skipped.
+#[derive(Debug, thiserror::Error)]
+enum LeftOut {
+    #[error("no ranks")]
+    NoRanks,
+    #[error("no MPI library is mapped in its images")]
+    NoMpi,
+    #[error(transparent)]
+    Count(#[from] TryFromIntError),
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
+}
+
+/// Returns the observation of one checkpoint.
 fn observation(
     tree: &ImageTree,
     place: &Path,
     program: &str,
     ranks: &[&TreeImage],
     notes: &mut Vec<String>,
-) -> Result<Observation, String> {
-    let first = ranks.first().ok_or("no ranks")?;
-    let (mpi_name, mpi) = library(first.library).ok_or("no MPI library is mapped in its images")?;
+) -> Result<Observation, LeftOut> {
+    let first = ranks.first().ok_or(LeftOut::NoRanks)?;
+    let (mpi_name, mpi) = library(first.library).ok_or(LeftOut::NoMpi)?;
     let beside = |role: Role| {
         let key = key_of(first);
         tree.images.iter().filter(move |image| {
@@ -206,9 +221,9 @@ fn observation(
     };
     let label = format!("{program} in {}", place.display());
     let launchers: Vec<&TreeImage> = beside(Role::Launcher).collect();
-    let found = u32::try_from(ranks.len()).map_err(|e| e.to_string())?;
-    let started = u32::try_from(launchers.len()).map_err(|e| e.to_string())?;
-    // without a count of peers, what was found is taken for all
+    let found = u32::try_from(ranks.len())?;
+    let started = u32::try_from(launchers.len())?;
+    // if the number of processes is not recorded, the images are assumed to be complete
     let peers = first
         .computation
         .map_or(found + started, |(_, peers)| peers);
@@ -216,12 +231,13 @@ fn observation(
     let is_whole = found >= processes;
     if !is_whole {
         notes.push(format!(
-            "{label}: images of {found} of {processes} ranks; sizes are means of these, and what all store is unknown"
+            "{label}: images of {found} of {processes} ranks; sizes are means of these, and the total is unknown"
         ));
     }
     let mapping = mapping(ranks, processes, is_whole, &label, notes)?;
     let (app, class) = program_and_class(program);
     let setting = RunSetting {
+        size: ProblemSize::by_embedded(&app, &class, mapping.processes()),
         app,
         class,
         mapping,
@@ -265,7 +281,7 @@ fn observation(
             ]);
         } else {
             notes.push(format!(
-                "{label}: images of {started} of {} launchers; what is stored in all is unknown",
+                "{label}: images of {started} of {} launchers; the total size is unknown",
                 peers - found
             ));
         }
@@ -290,7 +306,7 @@ fn observation(
     })
 }
 
-/// Means over the images of ranks, MiB.
+/// Returns the means over the images of ranks, MiB.
 fn of_ranks(ranks: &[&TreeImage], by_owner: bool) -> BTreeMap<Quantity, f64> {
     let mean = |value: &dyn Fn(&TreeImage) -> f64| {
         ranks.iter().map(|rank| value(rank)).sum::<f64>() / ranks.len() as f64 / MIB
@@ -310,7 +326,7 @@ fn of_ranks(ranks: &[&TreeImage], by_owner: bool) -> BTreeMap<Quantity, f64> {
     BTreeMap::from([
         (Quantity::Dtapp, zone(&[OwnerZone::Dtapp], Zone::Dtapp)),
         (Quantity::Lb, zone(&[OwnerZone::Lb], Zone::Lb)),
-        // as in campaigns, stacks are with shared memory
+        // as for campaigns, stacks count as shared memory
         (
             Quantity::Shmem,
             zone(&[OwnerZone::Shmem, OwnerZone::Rest], Zone::Shmem),
@@ -327,7 +343,7 @@ fn of_ranks(ranks: &[&TreeImage], by_owner: bool) -> BTreeMap<Quantity, f64> {
     ])
 }
 
-/// What the largest image has more than the median one; with fewer than three none is typical.
+/// Returns the excess of the largest image over the median one, MiB. With fewer than three images, none is typical, and the result is `None`.
 fn surplus(ranks: &[&TreeImage]) -> Option<f64> {
     let mut sizes: Vec<f64> = ranks
         .iter()
@@ -341,21 +357,21 @@ fn surplus(ranks: &[&TreeImage]) -> Option<f64> {
         .map(|largest| largest - median)
 }
 
-/// How the processes were put on hosts, where the images of all say it.
+/// Returns the mapping of processes to hosts, if all images name their host.
 fn mapping(
     ranks: &[&TreeImage],
     processes: u32,
     is_whole: bool,
     label: &str,
     notes: &mut Vec<String>,
-) -> Result<Mapping, String> {
+) -> Result<Mapping, MappingError> {
     let mut loads: BTreeMap<Option<u64>, u32> = BTreeMap::new();
     for rank in ranks {
         *loads.entry(rank.hostid).or_default() += 1;
     }
     if !is_whole || loads.contains_key(&None) {
         notes.push(format!(
-            "{label}: all {processes} processes are taken to be on one node"
+            "{label}: all {processes} processes are assumed to be on one node"
         ));
         return Ok(Mapping::one_node(processes));
     }
@@ -368,7 +384,7 @@ fn mapping(
     groups.join("+").parse()
 }
 
-/// Observations as a table that [`from_csv`](super::from_csv) reads.
+/// Returns observations as a table that [`from_csv`](super::from_csv) reads.
 pub fn to_csv(observations: &[Observation]) -> String {
     let quantities: BTreeSet<Quantity> = observations
         .iter()

@@ -1,4 +1,4 @@
-//! Observations from a campaign: the means of each point's counted runs that succeeded.
+//! Reads observations from a campaign: means over the successful counted runs of each point.
 
 use super::{
     environment::{Environment, ZoneRules},
@@ -16,8 +16,8 @@ use cvc_index::{ImageSize, Index, IndexedPoint, PointSummary, factors};
 use cvc_model::stats;
 use std::collections::{BTreeMap, HashMap};
 
-/// Which of the two names of a zone is taken, for all points of a campaign: by two rules they are two quantities. `has` says of each point
-/// whether it has a quantity.
+/// Returns the index into a quantity's two names of a zone: 0 for zones by owner, 1 for zones by the structural rule. The two rules give different
+/// quantities, so all points of a campaign use the same one. `has` returns whether a point has a quantity of this name.
 pub fn zone_rule<P>(points: &[P], has: impl Fn(&P, &str) -> bool) -> usize {
     let by_owner = |point: &P| {
         let measured = Quantity::ALL.into_iter().filter_map(Quantity::measured_as);
@@ -28,10 +28,10 @@ pub fn zone_rule<P>(points: &[P], has: impl Fn(&P, &str) -> bool) -> usize {
     usize::from(!points.iter().all(by_owner))
 }
 
-/// The observations of a campaign, one for each point with a counted run that succeeded, in the order of the plan.
+/// Returns the observations of a campaign in the order of the plan, one for each point with a successful counted run.
 ///
 /// # Errors
-/// An index that cannot be read, or a point whose kind of MPI library is unknown.
+/// The index cannot be read, or the kind of a point's MPI library is unknown.
 pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
     let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
     let (dmtcp, kernels) = (
@@ -58,11 +58,11 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
             continue;
         };
         let baseline = !point.checkpointer.takes_checkpoints();
-        let beside = factors_beside_setting(&point);
+        let beside = factors_outside_setting(&point);
         let setting = setting(&point, mpi_facts.get(&id), origin)?;
         let measured = |quantity: Quantity| {
             let of = quantity.measured_as()?;
-            // what a checkpoint costs is only there where one was taken; the program alone only where none was
+            // costs of a checkpoint exist only if one was taken; times of the program alone only if none was taken
             let is_here = match of.at {
                 At::Any => true,
                 At::Checkpoints => !baseline,
@@ -110,7 +110,8 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
     Ok(observations)
 }
 
-/// What each zone takes of a gzip'd file by what it takes of the image; stacks and reserves are with shared memory, as in the images.
+/// Returns the share of each zone in a gzip-compressed file, divided by its share in the image. Stacks and reserved memory count as shared memory,
+/// as in the images.
 fn zone_ratios(
     found: &HashMap<String, f64>,
     zones: &BTreeMap<Quantity, f64>,
@@ -135,8 +136,8 @@ fn zone_ratios(
         .collect()
 }
 
-/// The factors of a point that a [`RunSetting`] does not have, with their values.
-pub(super) fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
+/// Returns those factors of a point that a [`RunSetting`] does not contain, with their values.
+pub(super) fn factors_outside_setting(point: &Point) -> Vec<(String, String)> {
     let own = ["site", "checkpointer", "storage"]
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), point.factor(name)?)));
@@ -149,7 +150,7 @@ pub(super) fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
     .collect()
 }
 
-/// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.
+/// Returns the setting of a point. `mpi_fact` is the MPI library recorded by its first run.
 fn setting(
     point: &Point,
     mpi_fact: Option<&String>,
@@ -165,10 +166,10 @@ fn setting(
     Ok(RunSetting::of_point(point, mpi))
 }
 
-/// Name under which [`means`] hands on what the largest image has more than the median one, bytes.
+/// Name under which [`means`] returns the difference between the largest and the median image, bytes.
 const SURPLUS: &str = "largest minus median image";
 
-/// Means of all quantities, by point.
+/// Returns the means of all quantities by point.
 fn means(index: &Index) -> Result<HashMap<String, HashMap<String, f64>>, AnalysisError> {
     let mut means: HashMap<String, HashMap<String, f64>> = HashMap::new();
     for PointSummary {
@@ -191,7 +192,7 @@ fn means(index: &Index) -> Result<HashMap<String, HashMap<String, f64>>, Analysi
     Ok(means)
 }
 
-/// What the first run of each point that succeeded recorded of its MPI library.
+/// Returns the MPI library recorded by the first successful run of each point.
 fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
     let mut first = HashMap::new();
     for fact in index.fact("mpi")? {
@@ -200,7 +201,7 @@ fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
     Ok(first)
 }
 
-/// What the runs of each point that succeeded recorded under a key.
+/// Returns the values that the successful runs of each point recorded under a key.
 fn facts_by_point(index: &Index, key: &str) -> Result<HashMap<String, Vec<String>>, AnalysisError> {
     let mut of_points: HashMap<String, Vec<String>> = HashMap::new();
     for fact in index.fact(key)? {
@@ -209,7 +210,7 @@ fn facts_by_point(index: &Index, key: &str) -> Result<HashMap<String, Vec<String
     Ok(of_points)
 }
 
-/// The number that all facts tell; `None` if they differ, or tell none.
+/// Returns the number that all facts contain; `None` if they differ, or contain none.
 fn same_number(facts: &[String]) -> Option<u32> {
     let first = facts.first()?;
     first
@@ -218,11 +219,12 @@ fn same_number(facts: &[String]) -> Option<u32> {
         .filter(|cores| *cores > 0 && facts.iter().all(|fact| fact == first))
 }
 
-/// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.
+/// Returns the difference between the largest and the median image for each point, as the mean over its checkpoints. If it is many MiB, some ranks
+/// are I/O aggregators.
 fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
     let mut differences: HashMap<String, Vec<f64>> = HashMap::new();
     let mut add = |point: String, mut sizes: Vec<f64>| {
-        // with one or two images no typical one exists to compare an aggregator's with
+        // with one or two images there is no typical image to compare with
         sizes.sort_by(f64::total_cmp);
         if let (Some(largest), Some(median), true) =
             (sizes.last(), stats::quantile(&sizes, 0.5), sizes.len() >= 3)
@@ -230,9 +232,9 @@ fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
             differences.entry(point).or_default().push(largest - median);
         }
     };
-    // the images of one checkpoint come together
+    // the images of one checkpoint follow each other
     let mut of: Option<(ImageSize, Vec<f64>)> = None;
-    index.each_image_size(|size| match &mut of {
+    index.each_image_size(names::IMAGE_BYTES, |size| match &mut of {
         Some((first, sizes))
             if (&first.point, &first.run, &first.ckpt) == (&size.point, &size.run, &size.ckpt) =>
         {

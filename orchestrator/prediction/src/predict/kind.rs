@@ -1,26 +1,41 @@
-//! Kinds of predictions, and the intervals that trials of a kind need.
+//! Kinds of predictions, and the intervals that follow from trials of a kind.
 
 use super::{
-    calibration::{self, DataPlace, From, Kind},
-    curves::at_least,
+    calibration::{self, Basis, DataPlace, From, Kind},
+    curves::{LAUNCHERS_BAND_MIB, at_least},
     forecast::{Answered, Forecast},
     observation::Observation,
     predictor::Predictor,
     question::Question,
 };
 use cvc_core::{quantity::Quantity, units::MIB};
-use cvc_model::{Estimate, Setting, Tier, shmem};
+use cvc_model::{Estimate, Setting, Tier, conformal, shmem};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many times wider than the table's an interval of a sum of parts is that is not replaced by it: these parts are like no trial's.
+/// The interval of a sum of parts is not replaced by the table's if it is wider than the table's by more than this factor. The parts are then unlike
+/// those of any trial.
 const FAR_LESS_CERTAIN: f64 = 5.0;
 
-/// Zones differ by some pages from run to run and from count to count, MiB: no interval of one is narrower, however exact its trials were.
-const FEW_PAGES_MIB: f64 = 5.0 * 4096.0 / MIB;
+/// Minimum half-width of the table's interval, relative to the prediction, when applying [`FAR_LESS_CERTAIN`].
+const MIN_RELATIVE_ERROR: f64 = 0.03;
+
+/// Returns the minimum half-width in MiB, even if the trials were more precise. Equal runs differ by two pages in a zone, by 13 areas in the
+/// headers, by [`LAUNCHERS_BAND_MIB`] in launchers, and by up to a thousandth in the files next to the images. Returns `None` for quantities that
+/// are not a part of an image, or whose trials include differences between equal runs.
+fn min_half_mib(quantity: Quantity, value: f64) -> Option<f64> {
+    const PAGE_MIB: f64 = 4096.0 / MIB;
+    match quantity {
+        Quantity::Dtapp | Quantity::Lb | Quantity::Shmem => Some(2.0 * PAGE_MIB),
+        Quantity::Headers => Some(13.0 * PAGE_MIB),
+        Quantity::Launchers => Some(LAUNCHERS_BAND_MIB),
+        Quantity::Aux => Some(value / 1000.0),
+        _ => None,
+    }
+}
 
 impl Predictor<'_> {
-    /// What kind of prediction one of a quantity is, on a node with `load` processes, and how far it reaches beyond the runs; `None` if no run
-    /// tells of the quantity.
+    /// Returns the kind of a prediction of a quantity on a node with `load` processes, and the factor by which it is beyond the runs. Returns
+    /// `None` if no run has the quantity.
     pub fn kind_of(
         &self,
         quantity: Quantity,
@@ -50,7 +65,10 @@ impl Predictor<'_> {
         let is_zone_of_data = matches!(quantity, Quantity::Dtapp | Quantity::Headers);
         let is_time = matches!(
             quantity,
-            Quantity::Coordination | Quantity::Storage | Quantity::Latency
+            Quantity::Coordination
+                | Quantity::Storage
+                | Quantity::Latency
+                | Quantity::RestartLatency
         );
         let is_of_every_program =
             is_time || matches!(quantity, Quantity::Launchers | Quantity::Aux);
@@ -78,7 +96,7 @@ impl Predictor<'_> {
         };
         let is_of_all_counts = is_time || is_sum && holds_data;
         let (basis, reach) = calibration::basis_of(&counts, asked, from, !is_of_all_counts);
-        // of such programs the data zone is a few pages and has few areas: their errors tell nothing of programs with data there
+        // the data zone of such programs is a few pages and has few areas: their errors do not apply to programs with data in this zone
         let data = if holds_data && (is_zone_of_data || is_sum) {
             DataPlace::Shared
         } else if !per_node && question.setting.on_node(load).nas.is_some() {
@@ -90,12 +108,17 @@ impl Predictor<'_> {
             quantity,
             mpi: question.setting.mpi,
             data,
+            zones: self
+                .training
+                .items()
+                .iter()
+                .find_map(|o| Some(o.environment.as_ref()?.zones)),
             basis,
         };
         Some((kind, reach))
     }
 
-    /// An answer with an interval that is at least as wide as such predictions need for programs that they have not seen.
+    /// Widens the interval of an answer to the interval that follows from the same kind of predictions for other programs.
     pub(crate) fn calibrated(
         &self,
         quantity: Quantity,
@@ -106,7 +129,8 @@ impl Predictor<'_> {
         let Forecast::Predicted(prediction) = &mut answered.forecast else {
             return answered;
         };
-        if prediction.model.tier == Tier::Published {
+        // laws in the problem size are tried on other sizes of the program itself, which the table does not contain
+        if prediction.model.tier == Tier::Published || prediction.is_of_sizes() {
             return answered;
         }
         if self.calibration.is_empty() {
@@ -116,45 +140,47 @@ impl Predictor<'_> {
         else {
             return answered;
         };
-        // which of several laws holds is in the interval already; without one of two counts there is none of them left to be tried
-        let is_zone = !matches!(quantity, Quantity::Image | Quantity::Stored);
-        let own_error = self
-            .own_error(quantity, question)
-            .filter(|_| !(is_zone && prediction.spans_laws));
-        if let Some(mut calibrated) = self.calibration.interval(kind, reach, own_error) {
+        let doubt = self.doubt(quantity, question, reach, prediction);
+        let value = prediction.estimate.value;
+        if let Some(mut calibrated) = self.calibration.interval(kind, value, &doubt) {
+            let own_error = conformal::own_error(&doubt.left_out, 0.0);
             if quantity == Quantity::Lb {
-                // libraries were the same in all trials, whose zones are by the structural rule; where those of own runs differ, that counts
-                calibrated.half = calibrated.half.max(own_error.unwrap_or(0.0));
+                // all trials have the same libraries, with zones by the structural rule; if the sizes of own runs differ, their error is used
+                let half = own_error.unwrap_or(0.0) * value;
+                calibrated.estimate = at_least(calibrated.estimate, half).not_negative();
             }
             let before = prediction.estimate;
-            // how the parts of a sum err together is in the trials, which are of one node, so these say more than the parts
-            // unless the parts are far less certain than those of the trials
+            // trials contain the joint errors of the parts of a sum, and are on one node; their interval is used unless the parts are far less
+            // certain than in trials
             let own_half = if quantity == Quantity::Image {
                 prediction.own_half
             } else {
                 before.half_width()
             };
-            let half =
-                own_half.map_or(0.0, |half| half / before.value.abs().max(f64::MIN_POSITIVE));
-            // the image of a rank has the same zones on however many nodes; launchers and files beside the images have not
+            let calibrated_half = calibrated.estimate.half_width().unwrap_or(0.0);
+            let sure_half = calibrated_half.max(MIN_RELATIVE_ERROR * value.abs());
+            // the image of a rank has the same zones on any number of nodes; launchers and files next to the images do not
             let is_alike = quantity == Quantity::Image
                 || quantity == Quantity::Stored && question.setting.mapping.nodes() == 1;
-            let tried =
-                is_alike && !prediction.spans_laws && half <= FAR_LESS_CERTAIN * calibrated.half;
+            let tried = is_alike
+                && !prediction.spans_laws
+                && own_half.unwrap_or(0.0) <= FAR_LESS_CERTAIN * sure_half
+                // the trials contain the scatter of other programs
+                || quantity == Quantity::Lb && kind.basis == Basis::OtherPrograms;
             let own = if tried || prediction.own_half.is_none() {
                 Estimate::bare(before.value)
             } else {
                 before
             };
-            prediction.estimate = calibration::widened(quantity, own, calibrated);
-            if matches!(
-                quantity,
-                Quantity::Dtapp | Quantity::Lb | Quantity::Shmem | Quantity::Headers
-            ) {
-                prediction.estimate = at_least(prediction.estimate, FEW_PAGES_MIB).not_negative();
+            prediction.estimate = calibration::widened(own, calibrated.estimate);
+            if let Some(least) = min_half_mib(quantity, value) {
+                prediction.estimate = at_least(prediction.estimate, least).not_negative();
             }
             if prediction.estimate != before {
-                let (half, trials) = (100.0 * calibrated.half, calibrated.trials);
+                let (half, trials) = (
+                    100.0 * calibrated_half / value.abs().max(f64::MIN_POSITIVE),
+                    calibrated.trials,
+                );
                 let programs = if calibrated.programs == 1 {
                     "program".to_owned()
                 } else {
@@ -162,12 +188,12 @@ impl Predictor<'_> {
                 };
                 let own = own_error.map(|own| {
                     format!(
-                        " and own runs that are left out, missed by up to {:.2} %,",
+                        " and errors of up to {:.2} % at left-out own runs",
                         100.0 * own
                     )
                 });
                 prediction.reason += &format!(
-                    "; its interval allows for {half:.2} % in either direction, as {trials} trials with {programs}{} need it",
+                    "; the mean half-width of its interval is {half:.2} %, from {trials} trials with {programs}{}",
                     own.unwrap_or_default()
                 );
             }
@@ -175,13 +201,13 @@ impl Predictor<'_> {
         answered
     }
 
-    /// Whether images of the program hold its data beside shared memory, as those of a program that allocates its arrays do.
+    /// Returns whether the zone of shared memory contains the program's data, as for a program that allocates its arrays.
     pub(crate) fn holds_data(&self, question: &Question) -> bool {
         self.programs_with_data(question)
             .contains(&question.setting.app)
     }
 
-    /// The programs of which this is so.
+    /// Returns the programs whose data are in the zone of shared memory.
     pub(crate) fn programs_with_data(&self, question: &Question) -> BTreeSet<String> {
         let library = self.library(question);
         let mut of_class: BTreeMap<(&str, &str), Vec<(Setting, f64)>> = BTreeMap::new();
@@ -191,7 +217,7 @@ impl Predictor<'_> {
             .iter()
             .filter(|o| library(o) && o.load().is_some())
         {
-            // the arrays of the others are declared
+            // the other programs have declared arrays
             if let (Some(mib), None) = (o.value(Quantity::Shmem), o.model_setting().nas) {
                 of_class
                     .entry((&o.setting.app, &o.setting.class))

@@ -1,10 +1,10 @@
-//! Labels that tell observations apart: a footnote that names one run five times says nothing.
+//! Makes labels of observations distinct, so that a footnote does not repeat the same label.
 
 use super::observation::Observation;
 use std::collections::BTreeMap;
 
-/// Adds to equal labels the factors in which their observations differ, as `storage=scratch`. `factors` are those of each observation that its
-/// setting does not have, in one order.
+/// Adds to equal labels the factors in which their observations differ, such as `storage=scratch`. `factors` are, for each observation, the factors
+/// that its setting does not contain, in the same order.
 pub(super) fn add_differing(observations: &mut [Observation], factors: &[Vec<(String, String)>]) {
     for same in groups_of_equal(observations)
         .into_values()
@@ -33,7 +33,7 @@ pub(super) fn add_differing(observations: &mut [Observation], factors: &[Vec<(St
     }
 }
 
-/// Adds where they come from to equal labels of several campaigns or tables.
+/// Adds the origin to equal labels of different campaigns or tables.
 pub fn add_differing_origins(observations: &mut [Observation]) {
     for same in groups_of_equal(observations).into_values() {
         if same
@@ -48,7 +48,7 @@ pub fn add_differing_origins(observations: &mut [Observation]) {
     }
 }
 
-/// Places of the observations with each label.
+/// Returns the indices of the observations with each label.
 fn groups_of_equal(observations: &[Observation]) -> BTreeMap<String, Vec<usize>> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (i, o) in observations.iter().enumerate() {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_runs_differ_in_is_in_their_labels() {
+    fn labels_contain_all_differences_of_runs() {
         let table = "app,class,processes,mpi,compression,aggregators,cb_buffer,lb_mib\nnpb-bt,A,4,openmpi,none,,,1\nnpb-bt,A,4,openmpi,gzip,,,1\n\
                      npb-bt,A,4,openmpi,none,2,,1\nnpb-bt,A,4,openmpi,none,2,4MiB,1\nnpb-bt,A,4,openmpi,none,,,2\nnpb-bt,A,9,openmpi,none,,,2\n";
         let mut all = observations("a.csv", table);

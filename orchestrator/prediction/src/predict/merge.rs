@@ -1,13 +1,12 @@
-//! Merges rows of a table about the same setting.
+//! Merges rows of a table that have the same setting.
 
 use super::observation::Observation;
 use cvc_core::quantity::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One observation for each setting and origin where rows tell the same quantity again: their mean. The texts say what was done, row by
-/// row.
+/// Merges rows that repeat a quantity for the same setting and origin into one observation with their mean. Also returns notes about each merging.
 ///
-/// Rows that tell of different quantities stay as they are: they contradict nothing.
+/// Rows with different quantities remain unchanged, because they do not contradict each other.
 pub fn merge_repeated(rows: Vec<Observation>) -> (Vec<Observation>, Vec<String>) {
     let mut kept: Vec<Vec<Observation>> = Vec::new();
     for row in rows {
@@ -57,7 +56,7 @@ fn mean(group: Vec<Observation>) -> Observation {
         .into_iter()
         .map(|q| {
             let values: Vec<f64> = group.iter().filter_map(|o| o.value(q)).collect();
-            // equal values stay as they are, to the last digit
+            // equal values remain unchanged to the last digit
             let same = values.iter().all(|v| *v == values[0]);
             (
                 q,

@@ -1,25 +1,24 @@
-//! From observed checkpoints to those of any mapping, process count or class.
+//! Predicts checkpoints for any mapping, process count or class from observed checkpoints.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `observation.rs` | what was observed at a point: quantities by name and unit |
-//! | `index.rs`, `csv.rs`, `images.rs`, `merge.rs` | where observations come from: a campaign, a table, images alone, rows that repeat |
-//! | `setting.rs` | the setting that observations and questions share |
-//! | `environment.rs`, `one_environment.rs` | DMTCP and kernel, which observations must share |
-//! | `labels.rs` | labels that tell observations apart |
-//! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
-//! | `predictor.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
-//! | `kind.rs`, `calibration.rs` | how far such predictions were off for other programs |
-//! | `backtest.rs` | how far predictions are off for runs of the program itself that are left out |
-//! | `next.rs` | which further run would narrow the answer most |
-//! | `unmeasured.rs` | the points of a campaign that nobody has measured yet |
-//! | `forecast.rs` | what is said |
+//! | `observation.rs` | observations at a point: quantities by name and unit |
+//! | `index.rs`, `csv.rs`, `images.rs`, `merge.rs` | sources of observations: a campaign, a table, images alone; merging of repeated rows |
+//! | `setting.rs` | the setting of observations and questions |
+//! | `environment.rs`, `one_environment.rs` | DMTCP and kernel, which must be the same for all observations |
+//! | `labels.rs` | labels that distinguish observations |
+//! | `question.rs` | the question: `npb-bt.D 2Nx32P mpich-ch3` |
+//! | `predictor.rs`, `fitting.rs`, `curves.rs` | the observations relevant to a question, and the choice of the model |
+//! | `kind.rs`, `calibration.rs` | errors of such predictions for other programs |
+//! | `backtest.rs` | errors of predictions for left-out runs of the program itself |
+//! | `next.rs` | the additional run that would narrow the intervals most |
+//! | `unmeasured.rs` | the points of a campaign that are not measured yet |
+//! | `forecast.rs` | the forecasts |
 //!
-//! What predictions are of is in [`crate::subject`], which [`crate::forecasting`] puts together.
+//! The subjects of predictions are in [`crate::subject`], and [`crate::forecasting`] combines them.
 //!
-//! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds
-//! it only against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with
-//! the reason.
+//! A [`Predictor`] carries the type of the split on which it was trained: it answers any [`Question`], but [`crate::holdout::judge`] compares it
+//! only with observations held out of the same split. A quantity without data or model is a line with the reason.
 
 mod backtest;
 pub(crate) mod calibration;
@@ -44,7 +43,7 @@ pub(crate) mod setting;
 mod unmeasured;
 
 pub use calibration::{
-    Basis, Calibrated, Calibration, DataPlace, Kind, TrialError, WITH_KNOWN_COVERAGE, error_offset,
+    Basis, Calibrated, Calibration, DataPlace, Kind, TrialError, WITH_KNOWN_COVERAGE,
 };
 pub use csv::{from_csv, parse};
 pub use environment::{Environment, KernelEra, ZoneRules};
@@ -63,6 +62,6 @@ pub use next::{NextRun, next_runs};
 pub use observation::Observation;
 pub use one_environment::{by_environment, keep_one_environment};
 pub use predictor::Predictor;
-pub use question::{KnownNames, Question};
+pub use question::{KnownNames, Question, add_sizes};
 pub use setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name};
 pub use unmeasured::{UnmeasuredPoint, unmeasured};

@@ -1,7 +1,7 @@
-//! Which further run would narrow an answer most.
+//! Finds the additional run that would narrow the intervals of an answer most.
 //!
-//! Each candidate is tried: the models are fitted once more with an observation of it that has the predicted values, and the question is
-//! asked again. What its own values would change is not known before; how wide the intervals would be is.
+//! Each candidate is tried: the models are fitted again with an additional observation that has the predicted values, and the question is answered
+//! again. The actual values are unknown beforehand, but the width of the intervals can be computed.
 
 use super::{
     error::PredictError, forecast::Forecasts, observation::Observation, predictor::Predictor,
@@ -14,10 +14,10 @@ use cvc_model::split;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The quantities that a question is about.
+/// The quantities whose intervals are to be narrowed.
 const ANSWERS: [Quantity; 3] = [Quantity::File, Quantity::Stored, Quantity::Latency];
 
-/// What an observation of a run has.
+/// Quantities of an observed run.
 const OBSERVED: [Quantity; 14] = [
     Quantity::Dtapp,
     Quantity::Lb,
@@ -35,33 +35,34 @@ const OBSERVED: [Quantity; 14] = [
     Quantity::App,
 ];
 
-/// Counts as ten times its prediction where there is no prediction, or no interval.
+/// Relative half-width assumed for a missing prediction or interval: ten times the prediction.
 const UNKNOWN: f64 = 10.0;
 
-/// A run that could be made next.
+/// A candidate for the next run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NextRun {
-    /// Its setting: `npb-bt.A 1Nx9P openmpi`.
+    /// Setting of the run, such as `npb-bt.A 1Nx9P openmpi`.
     pub label: String,
-    /// Its processes.
+    /// Number of processes.
     pub processes: u32,
-    /// Its nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// By how much of their width the intervals of the answer would become narrower, percent: the mean over file, stored and time.
+    /// Reduction of the width of the answer's intervals, percent: the mean over file, stored and time.
     pub narrower_pct: f64,
-    /// Half widths of the answer with it, percent of the prediction, by quantity; without what is unknown.
+    /// Half-widths of the answer with this run, percent of the prediction, by quantity; unknown ones are omitted.
     pub half_width_pct: BTreeMap<Quantity, f64>,
-    /// What one checkpoint of it would store, MiB, if that can be told.
+    /// Predicted size of one checkpoint of this run, MiB.
     pub stored_mib: Option<f64>,
-    /// Seconds that one checkpoint of it would take, if that can be told.
+    /// Predicted seconds for one checkpoint of this run.
     pub latency_s: Option<f64>,
 }
 
-/// Tries further runs, other than the very one that is asked for, of the question's program with its library, on the process counts given and on two nodes if the question has several,
-/// and returns those that make the answer narrower: first the one that does most, of equal ones that with the fewest processes.
+/// Returns the additional runs that would narrow the intervals of the answer, the most effective first. Candidates are runs of the question's
+/// program with its library on the given numbers of processes, and on two nodes if the question has several nodes. The setting of the question
+/// itself is not a candidate. Among equally effective runs, the one with the fewest processes is first.
 ///
 /// # Errors
-/// Observations that cannot be trained on.
+/// The predictor cannot be trained on the observations.
 pub fn next_runs(
     observations: &[Observation],
     question: &Question,
@@ -132,7 +133,7 @@ pub fn next_runs(
         });
     }
     runs.retain(|r| r.narrower_pct > 0.5);
-    // a difference of less than a percent decides nothing, but the cost does
+    // if effects differ by less than one percent, the cheaper run is first
     runs.sort_by(|a, b| {
         b.narrower_pct
             .round()
@@ -142,7 +143,7 @@ pub fn next_runs(
     Ok(runs)
 }
 
-/// One node with each count, and two nodes with each even one if the question has several.
+/// Returns one mapping on one node for each count, and one on two nodes for each even count if the question has several nodes.
 fn mappings(question: &Question, counts: &[u32]) -> Vec<Mapping> {
     let mut all: Vec<Mapping> = counts.iter().map(|p| Mapping::one_node(*p)).collect();
     if question.setting.mapping.nodes() > 1 {
@@ -155,7 +156,7 @@ fn mappings(question: &Question, counts: &[u32]) -> Vec<Mapping> {
     all
 }
 
-/// Half widths of the answers, percent of the prediction.
+/// Returns the half-widths of the answers, percent of the prediction.
 fn widths(forecasts: &Forecasts) -> BTreeMap<Quantity, f64> {
     let width = |q: Quantity| {
         let estimate = forecasts
@@ -169,7 +170,7 @@ fn widths(forecasts: &Forecasts) -> BTreeMap<Quantity, f64> {
     ANSWERS.into_iter().filter_map(width).collect()
 }
 
-/// An observation of a candidate with the values that are predicted for it; what is not, as at the nearest setting of the program.
+/// Returns an observation of a candidate run with its predicted values; other properties are those of the nearest setting of the program.
 fn hypothetical(
     observations: &[Observation],
     candidate: &Question,
@@ -188,12 +189,12 @@ fn hypothetical(
         .iter()
         .filter(own)
         .min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    let told: BTreeSet<Quantity> = observations
+    let observed: BTreeSet<Quantity> = observations
         .iter()
         .flat_map(|o| o.quantities.keys().copied())
         .collect();
     let mut quantities = BTreeMap::new();
-    for quantity in OBSERVED.into_iter().filter(|q| told.contains(q)) {
+    for quantity in OBSERVED.into_iter().filter(|q| observed.contains(q)) {
         let predicted = forecast.first(quantity).map(|p| p.estimate.value);
         if let Some(value) = predicted.or_else(|| nearest?.value(quantity)) {
             quantities.insert(quantity, value);

@@ -1,31 +1,32 @@
-//! What was observed at one setting.
+//! Observations at one setting.
 
 use super::{environment::Environment, setting::RunSetting};
+use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
 use cvc_core::units::MIB;
 use cvc_model::{Identified, Output, Setting, shmem};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything that was observed at one point: of a campaign, the means over its counted runs.
+/// The observed values at one point; for a campaign, means over its counted runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observation {
-    /// A point's identifier, or FILE:LINE.
+    /// The point's identifier, or FILE:LINE.
     pub id: String,
-    /// For people: `npb-bt.A 1Nx4P mpich-ch3`.
+    /// Label for display, such as `npb-bt.A 1Nx4P mpich-ch3`.
     pub label: String,
-    /// Where it comes from: a campaign's directory or a file.
+    /// Origin of the observation: the directory of a campaign, or a file.
     pub origin: String,
-    /// Where it was observed.
+    /// The observed setting.
     #[serde(flatten)]
     pub setting: RunSetting,
-    /// DMTCP and kernel; `None` if that is not known, or no checkpoint was taken.
+    /// DMTCP and kernel; `None` if unknown, or if no checkpoint was taken.
     pub environment: Option<Environment>,
-    /// Cores of each of its nodes; `None` if not known, or if they differ.
+    /// Number of cores of each node; `None` if unknown, or if nodes differ.
     pub cores: Option<u32>,
-    /// Means, by quantity.
+    /// Mean of each quantity.
     pub quantities: BTreeMap<Quantity, f64>,
-    /// Of a gzip run that recorded it, what a zone takes of the file by what it takes of the image, by owner.
+    /// Share of each zone in the compressed file divided by its share in the image, with zones by owner; only for gzip runs that recorded it.
     #[serde(skip)]
     pub zone_ratios: BTreeMap<Quantity, f64>,
 }
@@ -37,18 +38,18 @@ impl Identified for Observation {
 }
 
 impl Observation {
-    /// Processes on each node, if all nodes have the same number.
+    /// Returns the number of processes on each node, if all nodes have the same number.
     pub fn load(&self) -> Option<u32> {
         self.setting.load()
     }
 
-    /// A value that was observed.
+    /// Returns the observed value of a quantity.
     pub fn value(&self, quantity: Quantity) -> Option<f64> {
         self.quantities.get(&quantity).copied()
     }
 
-    /// The value that models are fitted to: of files beside the images that of a node, and else what was observed. Where a table has no
-    /// headers, they are what an image has beyond its zones.
+    /// Returns the value to which models are fitted: for files next to the images, the value of one node; for other quantities, the observed value.
+    /// If headers were not observed, their value is the size of an image, or of an uncompressed file, minus its zones.
     pub(crate) fn fitted(&self, quantity: Quantity) -> Option<f64> {
         let observed = self.value(quantity);
         match quantity {
@@ -56,13 +57,15 @@ impl Observation {
             Quantity::Headers => observed.or_else(|| {
                 let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem];
                 let zones = zones.iter().map(|zone| self.value(*zone));
-                Some(self.value(Quantity::Image)? - zones.sum::<Option<f64>>()?)
+                let plain = self.setting.compression == Compression::None;
+                let file = || self.value(Quantity::File).filter(|_| plain);
+                Some(self.value(Quantity::Image).or_else(file)? - zones.sum::<Option<f64>>()?)
             }),
             _ => observed,
         }
     }
 
-    /// Where it was observed, as models see it. An uneven mapping stands with the load of its first node.
+    /// Returns the observed setting as models use it. For an uneven mapping, it has the number of processes on the first node.
     pub fn model_setting(&self) -> Setting {
         let RunSetting {
             mapping,
@@ -84,14 +87,15 @@ impl Observation {
         }
     }
 
-    /// MiB of the files of a node that are data of the program: its zone, and what lies beside shared memory.
+    /// Returns the MiB of the program's data in the files of a node: the data zone, and data next to shared memory.
     fn own_mib(&self) -> Option<f64> {
         let load = self.load()?;
         let (data, shared) = (self.value(Quantity::Dtapp)?, self.value(Quantity::Shmem)?);
         Some(f64::from(load) * (data + shmem::data_mib(&self.setting.on_node(load), shared)))
     }
 
-    /// MiB of the files of a node, if all nodes have the same number of ranks: those of all ranks, aggregators too, or the mean file of a rank by their number.
+    /// Returns the MiB of the files of a node, if all nodes have the same number of ranks: the files of all ranks including aggregators, or the
+    /// number of ranks times the mean file.
     pub(crate) fn node_mib(&self) -> Option<f64> {
         let load = self.load()?;
         let of_all = self
@@ -117,12 +121,12 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), Quantity::ALL.len());
         for q in Quantity::ALL {
-            let suffix = match q.unit() {
-                "MiB" => "_mib",
-                "s" => "_s",
-                _ => "_files",
+            let suffixes: &[&str] = match q.unit() {
+                "MiB" => &["_mib"],
+                "s" => &["_s"],
+                _ => &["_files", "_writes", "_reads"],
             };
-            assert!(q.name().ends_with(suffix), "{q}");
+            assert!(suffixes.iter().any(|of| q.name().ends_with(of)), "{q}");
         }
     }
 }

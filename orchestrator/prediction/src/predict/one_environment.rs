@@ -1,10 +1,10 @@
-//! Chooses the environment on whose observations models rest.
+//! Chooses the environment whose observations are used for training.
 
 use super::{environment::Environment, observation::Observation};
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// Leaves of the observations to train on only those of one environment: the one with most of them, of several with as many the newest.
-/// Observations without environment data stay, as do those to judge on. The texts say what is left out, and why.
+/// Keeps the training observations of the environment with the most observations; of environments with equally many, the newest. Observations without
+/// environment data are kept, and so are held-out observations. Also returns notes that name the removed observations and the reason.
 pub fn keep_one_environment(
     observations: Vec<Observation>,
     is_training: impl Fn(&Observation) -> bool,
@@ -62,10 +62,10 @@ pub fn keep_one_environment(
     (observations.into_iter().filter(stays).collect(), notes)
 }
 
-/// Most labels that a note names.
+/// Maximum number of labels in a note.
 const NAMED: usize = 3;
 
-/// The observations of each environment; those that tell of none are in every group.
+/// Returns the observations of each environment; observations without environment data are in every group.
 pub fn by_environment(observations: Vec<Observation>) -> Vec<Vec<Observation>> {
     let mut environments: Vec<Environment> = observations
         .iter()
@@ -100,15 +100,15 @@ mod tests {
         let (kept, notes) = keep_one_environment(all(), |_| true);
         assert_eq!(ids(&kept), ["t.csv:2", "t.csv:3", "t.csv:6"]);
         assert_eq!(notes.len(), 2);
-        let told = notes.join("\n");
+        let text = notes.join("\n");
         for expected in [
             "DMTCP 9.1 on Linux 6.7 or newer",
             "the 2 observed with DMTCP 4.2.0 on Linux before 6.7",
             "--train \"dmtcp=10.0 kernel=from-6.7\"",
         ] {
-            assert!(told.contains(expected), "{told}");
+            assert!(text.contains(expected), "{text}");
         }
-        // what is judged stays; of as many the newest is taken, by number
+        // held-out observations are kept; with equal counts the newest environment is kept, by version number
         let (kept, _) = keep_one_environment(all(), |o| o.id != "t.csv:2");
         assert_eq!(ids(&kept), ["t.csv:2", "t.csv:5", "t.csv:6"]);
         let two = "app,class,processes,mpi,dmtcp,kernel,lb_mib\nnpb-bt,A,4,openmpi,4.1.0,6.1.0,1\nnpb-bt,A,9,openmpi,4.2.0,6.1.0,1\n";

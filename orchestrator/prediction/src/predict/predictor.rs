@@ -1,4 +1,4 @@
-//! Selects the observations that are relevant to a question, and fits models on them.
+//! Selects the observations that are relevant to a question, and fits models to them.
 
 use super::{
     calibration::{Backtest, Calibration},
@@ -16,19 +16,20 @@ use std::{
     rc::Rc,
 };
 
-/// Programs from which on most of them tell which one is unlike the others.
+/// Minimum number of programs from which a deviating program can be recognised by majority.
 const MAJORITY_OF: usize = 3;
 
-/// Programs differ from the middle one by less than this many MiB, or this part of it: by partners of large messages, and by small areas.
+/// Maximum difference of a program from the median one, in MiB and as a fraction of it; the larger of the two applies. Partners of large messages
+/// and small areas cause smaller differences.
 const APART: (f64, f64) = (1.0, 0.05);
 
-/// Which observations are taken.
+/// A pool: returns whether an observation is selected.
 pub(crate) type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
 
-/// What observations have in common that are left out together.
+/// Returns a key; observations with equal keys are left out together.
 pub(crate) type Alike = fn(&Observation) -> String;
 
-/// What models were fitted on: a quantity, the models by their identifiers, and the observations by their places.
+/// Key of a fit: a quantity, the identifiers of the models, and the indices of the observations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FittedOn {
     quantity: Quantity,
@@ -36,7 +37,7 @@ struct FittedOn {
     observations: Vec<usize>,
 }
 
-/// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
+/// Models fitted to observations. It answers questions, and can only be judged on observations held out of the same split.
 #[derive(Debug)]
 pub struct Predictor<'s> {
     pub(crate) training: Training<'s, Observation>,
@@ -46,18 +47,18 @@ pub struct Predictor<'s> {
 }
 
 impl<'s> Predictor<'s> {
-    /// Learns from the training half of a split; an empty one leaves what needs no run.
+    /// Trains on the training half of a split; with no observations, only predictions that need no run remain.
     ///
     /// # Errors
-    /// Observations without any quantity.
+    /// The observations have no quantities.
     pub fn train(training: &Training<'s, Observation>) -> Result<Self, PredictError> {
         Self::train_with(training, Calibration::embedded())
     }
 
-    /// The same, with intervals of a table of one's own; an empty one leaves those that follow from the observations alone.
+    /// Trains like [`Self::train`], but with another table of intervals. With an empty table, intervals follow from the observations alone.
     ///
     /// # Errors
-    /// Observations without any quantity.
+    /// The observations have no quantities.
     pub fn train_with(
         training: &Training<'s, Observation>,
         calibration: Calibration,
@@ -76,7 +77,8 @@ impl<'s> Predictor<'s> {
         })
     }
 
-    /// Whether an observation's library is that of the question: by its name if runs with that name are there, else by its kind.
+    /// Returns a function that checks whether an observation has the question's library: by name if there are runs with that name, otherwise by
+    /// kind.
     pub(crate) fn library<'q>(
         &self,
         question: &'q Question,
@@ -95,10 +97,10 @@ impl<'s> Predictor<'s> {
         }
     }
 
-    /// Samples of a pool and their labels: what is [fitted](Observation::fitted) of a quantity.
+    /// Returns the samples of a pool and their labels: the [fitted](Observation::fitted) values of a quantity.
     ///
-    /// What is the same of all classes and programs is grouped by `alike`: samples alike are left out together, or each would be
-    /// predicted by its twin of another class, and every curve through both would look perfect.
+    /// Observations with the same key `alike` are left out together when errors are estimated. Some values are equal for all classes and programs: if
+    /// only one of them were left out, the others would predict it exactly, and the estimated error would be too small.
     fn samples(
         &self,
         quantity: Quantity,
@@ -121,7 +123,7 @@ impl<'s> Predictor<'s> {
         (self.training.samples_of(sample), labels.collect())
     }
 
-    /// What models fitted on a pool say of a setting.
+    /// Predicts a quantity at a setting by models fitted to a pool.
     pub(crate) fn ask(
         &self,
         quantity: Quantity,
@@ -133,7 +135,7 @@ impl<'s> Predictor<'s> {
         answer(&self.fitting(quantity, models, pool, alike), at)
     }
 
-    /// The models fitted on a pool: once for the same models and observations.
+    /// Returns the models fitted to a pool. The result is cached for the same models and observations.
     fn fitting(
         &self,
         quantity: Quantity,
@@ -159,7 +161,8 @@ impl<'s> Predictor<'s> {
         })
     }
 
-    /// The same of the widest of several pools whose law does not miss the question's own runs by more than they scatter; else of the last one.
+    /// Predicts like [`Self::ask`], from the first of several pools whose law does not contradict the runs in `own`. Pools are ordered from the
+    /// widest to the narrowest; the last one is used even if its law contradicts these runs.
     pub(crate) fn ask_widest(
         &self,
         quantity: Quantity,
@@ -172,7 +175,7 @@ impl<'s> Predictor<'s> {
         let own = self.samples(quantity, own, alike).0;
         let own: Vec<&Sample> = own.items().iter().collect();
         let mut wider: Option<Rc<Result<Fitting<'s>, Refused>>> = None;
-        let mut refused = Answered::none("no run tells of it");
+        let mut refused = Answered::none("no run shows it");
         for (place, pool) in pools.iter().enumerate() {
             let fitting = self.fitting(quantity, models(), *pool, alike);
             let is_last = place + 1 == pools.len();
@@ -191,13 +194,13 @@ impl<'s> Predictor<'s> {
                 Err(_) => refused = answer(&fitting, at),
             }
         }
-        // of own runs that no law can be fitted to, the others' is all that there is
+        // if no law can be fitted to own runs, that of the wider pool is used
         wider.map_or(refused, |wider| answer(&wider, at))
     }
 
-    /// The programs whose values lie apart from those of most others at some number of processes on a node: what they keep themselves says
-    /// nothing of other programs.
-    pub(crate) fn programs_apart(
+    /// Returns the programs whose values deviate from those of most others at some number of processes on a node. These programs are not used to
+    /// predict other programs.
+    pub(crate) fn deviating_programs(
         &self,
         quantity: Quantity,
         holds: impl Fn(&Observation) -> bool,
@@ -225,12 +228,12 @@ impl<'s> Predictor<'s> {
         apart
     }
 
-    /// Number of observations in a pool.
+    /// Returns the number of observations in a pool.
     pub(crate) fn count(&self, holds: impl Fn(&Observation) -> bool) -> usize {
         self.training.items().iter().filter(|o| holds(o)).count()
     }
 
-    /// What has to be said of software that no run tells of.
+    /// Returns warnings about software without any run.
     pub(crate) fn about_software(&self, question: &Question) -> Vec<String> {
         let observed: BTreeSet<&str> = self
             .training
@@ -254,7 +257,7 @@ impl<'s> Predictor<'s> {
     }
 }
 
-/// What a fitting says of a setting.
+/// Returns the prediction of fitted models at a setting.
 fn answer(fitting: &Rc<Result<Fitting<'_>, Refused>>, at: &Setting) -> Answered {
     match fitting
         .as_ref()
@@ -275,8 +278,8 @@ fn answer(fitting: &Rc<Result<Fitting<'_>, Refused>>, at: &Setting) -> Answered 
     }
 }
 
-/// Of own runs on one number of processes, which the law of a wider pool misses: between what they show and what follows from them if they grow
-/// as the others do, by the same amount or in the same proportion.
+/// Widens the interval of a prediction from own runs on one number of processes, if the law of a wider pool contradicts them. The interval contains
+/// the observed value. It also contains two values for a growth like that of the wider pool: by the same amount, and in the same proportion.
 fn between_own_and_others(
     answered: &mut Answered,
     own: &[&Sample],
@@ -309,7 +312,7 @@ fn between_own_and_others(
     prediction.own_half = prediction.estimate.half_width();
     prediction.spans_laws = true;
     prediction.reason +=
-        "; other runs, which it contradicts, only show how it may change with the processes";
+        "; it contradicts the other runs, which only show how it may change with the processes";
     answered.warnings.push(format!(
         "{}.{} was only observed with {} processes on a node, and differs from the other runs: a run with another number narrows the interval",
         at.app, at.class, first.at.per_node

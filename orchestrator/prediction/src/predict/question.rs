@@ -1,4 +1,4 @@
-//! Questions as people write them: `npb-bt.D 2Nx32P mpich gzip aggregators=2 cb=16MiB`.
+//! Questions in text form: `npb-bt.D 2Nx32P mpich gzip aggregators=2 cb=16MiB`.
 
 use super::{
     error::PredictError,
@@ -8,6 +8,7 @@ use super::{
 use cvc_core::app::{
     descriptor::{Descriptor, illegal_count},
     embedded, load,
+    size::ProblemSize,
 };
 use cvc_core::mapping::Mapping;
 use cvc_core::point::Compression;
@@ -15,32 +16,36 @@ use cvc_core::source::{Explained, suggestion};
 use cvc_core::units::ByteSize;
 use cvc_model::{MpiKind, nas};
 use serde::Serialize;
-use std::{borrow::Cow, collections::BTreeSet, path::PathBuf};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
-/// A setting whose checkpoint is asked for.
+/// A setting whose checkpoint is to be predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Question {
-    /// For which the checkpoint is asked.
+    /// The setting whose checkpoint is to be predicted.
     #[serde(flatten)]
     pub setting: RunSetting,
-    /// Whether the program writes collectively, so that some of its ranks may be aggregators.
+    /// Whether the program uses collective writes, so that some of its ranks may be aggregators.
     pub collective: bool,
     /// A note about the library that was chosen for an ambiguous name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_as: Option<String>,
 }
 
-/// Names that a question may use.
+/// Names that a question may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownNames<'a> {
     /// Directories with application descriptors.
     pub apps: &'a [PathBuf],
-    /// What was observed: its applications, classes and libraries are known too.
+    /// The observations, whose applications, classes and libraries may also be used.
     pub observations: &'a [Observation],
 }
 
 impl KnownNames<'_> {
-    /// A question that begins with a mapping, with the program and library of the observations.
+    /// Completes a question that begins with a mapping or a number: adds the program and the library, if all observations have the same.
     fn completed<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, PredictError> {
         let place = text.split_whitespace().next().unwrap_or_default();
         let is_number = !place.is_empty() && place.bytes().all(|b| b.is_ascii_digit());
@@ -78,7 +83,7 @@ impl KnownNames<'_> {
 }
 
 impl Question {
-    /// The question that an observation answers.
+    /// Returns the question for the setting of an observation.
     pub fn of(observation: &Observation) -> Self {
         let setting = observation.setting.clone();
         Self {
@@ -88,22 +93,22 @@ impl Question {
         }
     }
 
-    /// Whether an observation was made at the very setting.
+    /// Returns whether an observation was made at exactly this setting.
     pub(crate) fn is_of(&self, o: &Observation) -> bool {
         self.setting.is_same_as(&o.setting)
     }
 
-    /// Whether its data can be told without a run: the arrays of the program are known.
+    /// Returns whether the size of the program's data can be predicted without a run, because its arrays are known.
     pub fn is_known_without_runs(&self) -> bool {
         nas::Problem::of(&self.setting.app, &self.setting.class).is_some()
     }
 
-    /// For people: `npb-bt.A 1Nx4P mpich-ch3`.
+    /// Returns the question's text, such as `npb-bt.A 1Nx4P mpich-ch3`.
     pub fn label(&self) -> String {
         self.setting.label()
     }
 
-    /// The library, for messages.
+    /// Returns the name of the library, with the compression program if there is one, for messages.
     pub(crate) fn label_of_library(&self) -> String {
         match self.setting.compression.program() {
             Some(program) => format!("{} and {program}", self.setting.mpi_name),
@@ -111,16 +116,16 @@ impl Question {
         }
     }
 
-    /// Processes on each node, if all nodes have the same number.
+    /// Returns the number of processes on each node, if all nodes have the same number.
     pub fn load(&self) -> Option<u32> {
         self.setting.load()
     }
 
-    /// Reads `APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node. Program and
-    /// library may be left out where all observations have the same.
+    /// Parses `APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB]`. A number instead of a mapping is that many processes on one node.
+    /// Program and library may be omitted if all observations have the same.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its hint.
+    /// The first problem, with its hint.
     pub fn parse(text: &str, known: KnownNames<'_>) -> Result<Self, PredictError> {
         let text = &*known.completed(text)?;
         let wrong = |message: String, hint: String| PredictError::Question {
@@ -129,7 +134,7 @@ impl Question {
             hint,
         };
         let form = || {
-            "write APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned()
+            "write APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3` or `kernel-stencil.n=80 4 mpich`".to_owned()
         };
         let mut words = text.split_whitespace();
         let (Some(program), Some(place), Some(library)) =
@@ -140,8 +145,11 @@ impl Question {
                 form(),
             ));
         };
-        let (app, class) = program
-            .rsplit_once('.')
+        // a size may contain a point
+        let name = program.split('=').next().unwrap_or_default();
+        let (app, class) = name
+            .rfind('.')
+            .map(|point| (&program[..point], &program[point + 1..]))
             .filter(|(app, class)| !app.is_empty() && !class.is_empty())
             .ok_or_else(|| wrong(format!("`{program}` has no class"), form()))?;
         let explained =
@@ -162,7 +170,7 @@ impl Question {
         }
         .map_err(|why| {
             wrong(
-                why,
+                why.to_string(),
                 "a number alone is that many processes on one node".into(),
             )
         })?;
@@ -176,6 +184,7 @@ impl Question {
             ));
         }
         let library = library_of(library, known).map_err(explained)?;
+        let processes = mapping.processes();
         let mut question = Self {
             setting: RunSetting {
                 app: app.to_owned(),
@@ -186,6 +195,7 @@ impl Question {
                 compression: Compression::None,
                 aggregators: None,
                 cb_buffer: None,
+                size: size_of(descriptor.as_ref(), app, class, processes),
             },
             collective: descriptor
                 .as_ref()
@@ -215,7 +225,7 @@ impl Question {
         Ok(question)
     }
 
-    /// A word after the library.
+    /// Parses one word after the library.
     fn option(&mut self, word: &str) -> Result<(), Explained> {
         match word.split_once('=') {
             None if word != "none"
@@ -223,7 +233,9 @@ impl Question {
             {
                 if let Some(other) = self.setting.compression.program() {
                     return Err(Explained::new(
-                        format!("`{word}` after `{other}`: images go through one of them"),
+                        format!(
+                            "`{word}` after `{other}`: images are compressed by one program only"
+                        ),
                         "write gzip or pigz",
                     ));
                 }
@@ -253,7 +265,7 @@ impl Question {
             Some(("cb", size)) => {
                 let size = size
                     .parse::<ByteSize>()
-                    .map_err(|why| Explained::new(why, "write it as in cb=16MiB"))?;
+                    .map_err(|why| Explained::new(why.to_string(), "write it as in cb=16MiB"))?;
                 self.setting.cb_buffer = Some(size);
             }
             _ => {
@@ -267,9 +279,8 @@ impl Question {
     }
 }
 
-/// Whether a program writes collectively, where only its name is at hand: as the descriptor that cvc carries says; of a name that has none,
-/// whether it is that of
-/// BT-IO FULL.
+/// Returns whether a program uses collective writes: by the descriptor built into cvc or, if there is none, by whether the name is that of BT-IO
+/// FULL.
 pub(crate) fn collective(app: &str) -> bool {
     embedded::descriptor(app).map_or_else(
         || app.starts_with("btio") && !app.contains("simple"),
@@ -277,18 +288,18 @@ pub(crate) fn collective(app: &str) -> bool {
     )
 }
 
-/// A library that a question is about.
+/// The MPI library in a question.
 struct Library {
     name: String,
     kind: MpiKind,
     taken_as: Option<String>,
 }
 
-/// Name of the library of the published sizes.
+/// Name of the library with which the published sizes were measured.
 const PUBLISHED_MPICH: &str = "mpich-ch3";
 
-/// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do
-/// people who have runs with one MPICH. The error is a message and its hint.
+/// Returns the library with this name in the observations, or else the one that the name stands for. `mpich` alone is ambiguous: papers mean MPICH
+/// 3, and users with runs of one MPICH mean that one. The error is a message and its hint.
 fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, Explained> {
     let observed = |name: &str| {
         known
@@ -361,7 +372,7 @@ fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, Explained> {
     })
 }
 
-/// The names in order, each once.
+/// Returns the names sorted, without duplicates.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = all.collect();
     names.sort_unstable();
@@ -369,7 +380,7 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The descriptor of an application; none if it is only known from observations.
+/// Returns the descriptor of an application; `None` if the application only occurs in observations.
 fn application(app: &str, known: KnownNames<'_>) -> Result<Option<Descriptor>, Explained> {
     if let Some(path) = load::find(app, known.apps) {
         return Ok(load::load(&path).ok().map(|loaded| loaded.descriptor));
@@ -404,14 +415,76 @@ fn check_class(
     let described = descriptor
         .into_iter()
         .flat_map(|d| d.workloads.keys().map(String::as_str));
+    // without a descriptor, the size of a problem is the product of the values that the class sets
+    let vars = |class: &str| -> Vec<String> {
+        let parts = class.split(',').filter_map(|part| part.split_once('='));
+        parts.map(|(var, _)| var.to_owned()).collect()
+    };
+    let is_sized = || {
+        let (mut classes, asked) = (observed.clone(), vars(class));
+        !asked.is_empty() && classes.any(|class| vars(class) == asked)
+    };
+    let unknown = match descriptor.map(|d| d.workload(class)) {
+        Some(Ok(_)) => return Ok(()),
+        Some(Err(unknown)) => Some(unknown),
+        None if is_sized() => return Ok(()),
+        None => None,
+    };
     let all = names(observed.chain(described));
     if all.contains(&class) {
         return Ok(());
     }
-    Err(Explained::new(
-        format!("{app} has no class `{class}`"),
-        suggestion(class, "its classes", all),
-    ))
+    Err(match unknown {
+        Some(unknown) if class.contains('=') => unknown,
+        _ => Explained::new(
+            format!("{app} has no class `{class}`"),
+            suggestion(class, "its classes", all) + &size_hint(descriptor),
+        ),
+    })
+}
+
+/// Returns the hint on how to write a size that no class has.
+fn size_hint(descriptor: Option<&Descriptor>) -> String {
+    let sizes = descriptor.and_then(|d| d.size.as_ref());
+    sizes.map_or_else(String::new, |sizes| {
+        format!("; or give a size, as in `{}`", sizes.example())
+    })
+}
+
+/// Returns the problem size of a class: from the given descriptor, from the one built into cvc, or from the name of the class.
+fn size_of(
+    descriptor: Option<&Descriptor>,
+    app: &str,
+    class: &str,
+    processes: u32,
+) -> Option<ProblemSize> {
+    descriptor
+        .and_then(|d| d.problem_size(class, processes))
+        .or_else(|| ProblemSize::by_embedded(app, class, processes))
+}
+
+/// Sets the problem sizes of observations whose applications have descriptors in these directories.
+pub fn add_sizes(observations: &mut [Observation], apps: &[PathBuf]) {
+    let mut described: BTreeMap<String, Option<Descriptor>> = BTreeMap::new();
+    for o in observations.iter_mut() {
+        let RunSetting {
+            app,
+            class,
+            mapping,
+            size,
+            ..
+        } = &mut o.setting;
+        let found = described.entry(app.clone()).or_insert_with(|| {
+            let path = load::find(app, apps)?;
+            Some(load::load(&path).ok()?.descriptor)
+        });
+        if let Some(of) = found
+            .as_ref()
+            .and_then(|d| d.problem_size(class, mapping.processes()))
+        {
+            *size = Some(of);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -471,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_tells_which_programs_write_collectively() {
+    fn the_descriptor_shows_which_programs_write_collectively() {
         let of = [
             "btio-full",
             "flash-io",
@@ -559,7 +632,7 @@ mod tests {
             "npb-bt.A 4 openmpi gzip pigz",
             "btio-full.A 4 openmpi aggregators=1 aggregators=2",
         ];
-        // the list of applications grows
+        // shortens the message, because the list of applications may grow
         let short = |message: String| {
             message
                 .split("known applications")

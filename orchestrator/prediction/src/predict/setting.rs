@@ -1,5 +1,6 @@
-//! The setting of a run: what tells one checkpoint from another.
+//! The setting of a run: the properties that distinguish checkpoints.
 
+use cvc_core::app::size::ProblemSize;
 use cvc_core::mapping::Mapping;
 
 use cvc_core::point::{Compression, Point};
@@ -11,26 +12,29 @@ use serde::Serialize;
 /// The setting at which a checkpoint was observed, or for which one is predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSetting {
-    /// Name of the application's descriptor, or of an application of the observations.
+    /// Name of the application's descriptor, or of an application in the observations.
     pub app: String,
-    /// Its workload.
+    /// Workload class of the application.
     pub class: String,
-    /// Processes on nodes.
+    /// Mapping of processes to nodes.
     pub mapping: Mapping,
     /// Name of the MPI library, as in the campaign or the table.
     pub mpi_name: String,
-    /// Kind of that library.
+    /// Kind of the MPI library.
     pub mpi: MpiKind,
-    /// How the files are stored.
+    /// Compression of the files.
     pub compression: Compression,
-    /// Aggregators of collective I/O, if they are set.
+    /// Number of aggregators of collective I/O, if set.
     pub aggregators: Option<u32>,
-    /// Collective buffer, if it is set.
+    /// Size of the collective buffer, if set.
     pub cb_buffer: Option<ByteSize>,
+    /// The problem size, if a descriptor declares it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<ProblemSize>,
 }
 
 impl RunSetting {
-    /// The setting of a campaign's point.
+    /// Returns the setting of a campaign's point.
     pub(crate) fn of_point(point: &Point, mpi: MpiKind) -> Self {
         Self {
             app: point.app.clone(),
@@ -41,11 +45,12 @@ impl RunSetting {
             compression: point.compression,
             aggregators: point.aggregators,
             cb_buffer: point.cb_buffer,
+            size: ProblemSize::by_embedded(&point.app, &point.class, point.processes()),
         }
     }
 
-    /// A label for people: `npb-bt.A 1Nx4P mpich-ch3`, and what is set beyond that: `gzip aggregators=2 cb_buffer=4MiB`. Equal settings have equal
-    /// labels.
+    /// Returns a label such as `npb-bt.A 1Nx4P mpich-ch3`, with further settings such as `gzip aggregators=2 cb_buffer=4MiB`. Equal settings have
+    /// equal labels.
     pub fn label(&self) -> String {
         let mut label = format!(
             "{}.{} {} {}",
@@ -63,27 +68,29 @@ impl RunSetting {
         label
     }
 
-    /// Whether another run has the same setting. Libraries are the same if their names are.
+    /// Returns whether another run has the same setting. Libraries are compared by name.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         Self {
             mpi: other.mpi,
+            size: other.size.clone(),
             ..self.clone()
         } == *other
     }
 
-    /// Processes on each node, if all nodes have the same number: only then does a mean over ranks belong to a node load.
+    /// Returns the number of processes on each node if all nodes have the same number. Only then does a mean over ranks apply to one number.
     pub fn load(&self) -> Option<u32> {
         let mut loads = self.mapping.groups().iter().map(|g| g.processes_per_node);
         let first = loads.next()?;
         loads.all(|l| l == first).then_some(first)
     }
 
-    /// The setting as models see it, on a node with `load` processes; without output.
+    /// Returns the setting as models use it, on a node with `load` processes. Its `output` is empty.
     pub(crate) fn on_node(&self, load: u32) -> Setting {
         Setting {
             app: self.app.clone(),
             class: self.class.clone(),
             nas: nas::Problem::of(&self.app, &self.class),
+            size: self.size.clone(),
             mapping: self.mapping.clone(),
             per_node: load,
             mpi: self.mpi,
@@ -92,7 +99,7 @@ impl RunSetting {
     }
 }
 
-/// Tells the kind of a library by what a run recorded: `MPICH 4.0.2 (ch3:nemesis), ROMIO`.
+/// Returns the kind of a library from the text that a run recorded, such as `MPICH 4.0.2 (ch3:nemesis), ROMIO`.
 pub fn mpi_kind_of_fact(fact: &str) -> Option<MpiKind> {
     let fact = fact.to_ascii_lowercase();
     if fact.starts_with("open mpi") {
@@ -106,7 +113,7 @@ pub fn mpi_kind_of_fact(fact: &str) -> Option<MpiKind> {
     }
 }
 
-/// Tells the kind of a library by its name, where no run says it: `mpich-ch3` and `nemesis`, `mpich` (ch4), `openmpi`.
+/// Returns the kind of a library from its name, if no run recorded it: `mpich-ch3` and `nemesis`, `mpich` (ch4), `openmpi`.
 pub fn mpi_kind_of_name(name: &str) -> Option<MpiKind> {
     let name = name.to_ascii_lowercase().replace([' ', '_'], "-");
     let names = |words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -126,7 +133,7 @@ mod tests {
     use cvc_model::MpiKind;
 
     #[test]
-    fn the_recorded_version_tells_the_kind_of_a_library() {
+    fn the_recorded_version_shows_the_kind_of_a_library() {
         assert_eq!(
             mpi_kind_of_fact("MPICH 4.0.2 (ch3:nemesis), ROMIO"),
             Some(MpiKind::Nemesis)
@@ -158,6 +165,7 @@ mod tests {
                 compression: Compression::None,
                 aggregators: None,
                 cb_buffer: None,
+                size: None,
             }
             .load()
         };

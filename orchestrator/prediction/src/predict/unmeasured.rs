@@ -1,8 +1,8 @@
-//! What models say of the checkpoints of a campaign's points that nobody has measured yet.
+//! Predictions for the checkpoints of a campaign's points that are not measured yet.
 
 use super::{
     error::PredictError,
-    index::{factors_beside_setting, from_index},
+    index::{factors_outside_setting, from_index},
     observation::Observation,
     one_environment::keep_one_environment,
     predictor::Predictor,
@@ -14,22 +14,21 @@ use cvc_index::{Index, IndexedPoint};
 use cvc_model::Estimate;
 use std::collections::{HashMap, HashSet};
 
-/// What models say of a point that takes checkpoints and of which no run has ended.
+/// Prediction for a point that takes checkpoints and has no finished run.
 #[derive(Clone, Debug)]
 pub struct UnmeasuredPoint {
-    /// Which.
+    /// The point.
     pub point: PointId,
     /// Seconds of one checkpoint.
     pub latency_s: Estimate,
-    /// MiB that one checkpoint stores, if models know.
+    /// MiB that one checkpoint stores; `None` if it cannot be predicted.
     pub stored_mib: Option<Estimate>,
 }
 
-/// Predicts the checkpoints of the points of which no run has ended, from the runs of the same site; leaves out those of which no model knows
-/// how long they take.
+/// Predicts the checkpoints of the points without a finished run, from runs of the same site. Points whose time cannot be predicted are skipped.
 ///
 /// # Errors
-/// An index that cannot be read.
+/// The index cannot be read.
 pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
     let points = index.points()?;
     let touched = touched(index)?;
@@ -49,10 +48,10 @@ pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
         .collect();
     let mut found = Vec::new();
     for indexed in points.iter().filter(is_open) {
-        let own = factors_beside_setting(&indexed.point);
+        let own = factors_outside_setting(&indexed.point);
         let is_alike = |o: &Observation| {
             by_id.get(o.id.as_str()).is_some_and(|other| {
-                let of_other = factors_beside_setting(other);
+                let of_other = factors_outside_setting(other);
                 own.iter().all(|factor| of_other.contains(factor))
             })
         };
@@ -92,7 +91,7 @@ pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
     Ok(found)
 }
 
-/// The points of which a run has ended, well or badly.
+/// Returns the points with a finished run, successful or not.
 fn touched(index: &Index) -> Result<HashSet<String>, PredictError> {
     Ok(index
         .runs()?

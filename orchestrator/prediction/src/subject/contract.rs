@@ -1,12 +1,12 @@
-//! What a subject of predictions does.
+//! Interface of a subject of predictions.
 
 use crate::predict::{Forecasts, Observation, Predictor, Question};
 
 /// A subject of predictions.
 pub(crate) trait Subject {
-    /// Whether a question about it can be put to these observations.
+    /// Returns whether these observations allow predictions of the subject.
     fn is_observed(&self, observations: &[Observation]) -> bool;
 
-    /// Adds its lines to those of the subjects before it.
+    /// Adds the lines of the subject after those of earlier subjects.
     fn forecast(&self, predictor: &Predictor<'_>, question: &Question, to: &mut Forecasts);
 }

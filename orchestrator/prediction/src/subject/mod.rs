@@ -1,19 +1,23 @@
-//! What predictions are of: each subject has a folder, with what counts as observed, its models, and its lines of a forecast.
+//! Subjects of predictions. Each has a folder with its observations, its models, and its lines of a forecast.
 //!
-//! | folder | of what |
+//! | folder | subject |
 //! | --- | --- |
 //! | `image` | zones, images, files, and everything that one checkpoint stores |
-//! | `time` | the time of a checkpoint and of the program alone, and how often to take checkpoints |
-//! | `totals` | sizes and times of observations that have nothing else |
-//! | `delta` | by which method to store a series of checkpoints; its questions have no setting, so it stands by itself |
+//! | `own` (a file) | checkpoints that the program writes itself, and their operations |
+//! | `time` | the time of a checkpoint and of the program alone, and the interval between checkpoints |
+//! | `totals` | totals of observations that have only sizes and times |
+//! | `delta` | the method to store a series of checkpoints; its questions have no setting, so it is separate |
 
 mod contract;
 pub mod delta;
 mod image;
+mod own;
 pub(crate) mod time;
 mod totals;
 
 use contract::Subject;
+pub(crate) use image::LAUNCHERS_OF_FURTHER_NODE;
 
 /// The subjects of a checkpoint, in the order of tables.
-pub(crate) const SUBJECTS: [&dyn Subject; 3] = [&image::Image, &time::Time, &totals::Totals];
+pub(crate) const SUBJECTS: [&dyn Subject; 4] =
+    [&image::Image, &own::Own, &time::Time, &totals::Totals];

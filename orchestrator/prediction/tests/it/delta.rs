@@ -1,7 +1,7 @@
 //! Which method stores checkpoints, and how often.
 
 use cvc_delta::{Matrix, Method};
-use cvc_model::delta::{Aim, ChangedPair, DeltaCosts, Packing, Prices, VolumeForm};
+use cvc_model::delta::{ChangedPair, DeltaCosts, DeltaObjective, Packing, Prices, VolumeForm};
 use cvc_prediction::delta::{
     DeltaQuestion, Evidence, Packed, PackedState, ZonePairs, answer, pairs_of, parse_pairs,
 };
@@ -23,7 +23,7 @@ const QUESTION: DeltaQuestion = DeltaQuestion {
         dollars_per_hour: 0.0,
         dollars_per_gib_month: 0.0,
     },
-    aim: Aim::Time,
+    aim: DeltaObjective::Time,
 };
 
 const MIB: u64 = 1 << 20;
@@ -78,7 +78,10 @@ fn message(error: &PredictError) -> String {
 #[test]
 fn states_that_make_no_pair_are_refused() {
     let one = pairs_of(&states(&[0.0])).expect_err("one state");
-    assert!(message(&one).contains("1 state: what changes"), "{one}");
+    assert!(
+        message(&one).contains("1 state: changes between checkpoints"),
+        "{one}"
+    );
     let back = pairs_of(&states(&[0.0, 20.0, 10.0])).expect_err("newer before older");
     assert!(
         message(&back).contains("state 3 was taken 10.0 s before state 2"),
@@ -299,8 +302,8 @@ fn how_fast_a_codec_is_is_told_only_where_times_compare() {
     let (rates, warnings) = told(&fast, Some(&plain));
     assert_eq!(rates, (None, None));
     assert!(
-        warnings.contains("zstd compresses cannot be told")
-            && warnings.contains("zstd uncompresses cannot be told"),
+        warnings.contains("the compression rate of zstd is unknown")
+            && warnings.contains("decompression rate of zstd is unknown"),
         "{warnings}"
     );
     // and the answer says so
@@ -312,7 +315,10 @@ fn how_fast_a_codec_is_is_told_only_where_times_compare() {
     };
     let found = answer(evidence, QUESTION).expect("an answer");
     assert!(
-        found.warnings.iter().any(|w| w.contains("cannot be told")),
+        found
+            .warnings
+            .iter()
+            .any(|w| w.contains("compression rate of zstd is unknown")),
         "{:?}",
         found.warnings
     );

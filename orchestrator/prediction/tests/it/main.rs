@@ -6,4 +6,5 @@ mod gzip;
 mod images;
 mod predict;
 mod shapes;
+mod sizes;
 mod space;

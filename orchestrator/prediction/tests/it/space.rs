@@ -201,3 +201,29 @@ fn data_that_nobody_declares_are_missing_and_a_program_without_checkpoints_by_dm
         "{space:?}"
     );
 }
+
+#[test]
+fn checkpoints_that_a_program_writes_itself_have_the_bytes_that_it_declares() {
+    let spec = spec(
+        "schema = 1\nname = \"own\"\n[sites.local]\nkind = \"local\"\nmpi.openmpi = { family = \"openmpi\" }\n[matrix]\napp = \"kernel-stencil\"\n\
+         class = [\"n=48\", \"n=80\"]\nprocesses = 4\nmpi = \"openmpi\"\ncheckpointer = [\"none\", \"application\"]\n",
+    );
+    let plan = plan::build(&spec);
+    let spaces = of_plan(&spec, &plan, Utf8Path::new("nowhere"));
+    assert_eq!(spaces.len(), 2, "{spaces:?}");
+    for planned in plan.points.iter().filter(|p| spaces.contains_key(&p.id)) {
+        let points = if planned.point.class == "n=48" {
+            48_u64
+        } else {
+            80
+        }
+        .pow(3);
+        // 5 variables of 8 bytes, and a header of 4096 bytes
+        let (space, written) = (spaces[&planned.id], 40 * points + 4096);
+        assert_eq!((space.basis, space.is_whole), (SpaceBasis::Declared, true));
+        assert!(
+            (written..written * 11 / 10).contains(&space.bytes),
+            "{space:?}, {written}"
+        );
+    }
+}

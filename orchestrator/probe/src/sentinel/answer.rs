@@ -1,13 +1,16 @@
-//! Answers requests.
+//! Carries out requests and returns their answers.
 
 use super::{
     conditions, copy,
     deltas::NodeDeltas,
-    end::{self, Ended},
+    end::{self, EndedProcesses},
     error::SentinelError,
-    facts, files, make, metadata, mounts, ranks, remove,
-    request::{Answer, Request},
+    facts, files,
+    levels::{self, NodeLevels},
+    make, metadata, mounts, ranks, remove,
+    request::{SentinelAnswer, SentinelRequest},
     series::NodeSeries,
+    storage,
 };
 use parking_lot::Mutex;
 use std::{
@@ -20,18 +23,20 @@ use std::{
 /// Delay between TERM and KILL of guarded runs.
 const GUARD_GRACE: Duration = Duration::from_millis(1500);
 
-/// A sentinel without its connection: it answers, and remembers what it guards.
+/// A sentinel without its connection: answers requests, and records the runs that it guards.
 #[derive(Debug, Default)]
 pub struct Sentinel {
-    /// By their markers.
+    /// Guarded runs, by their markers.
     guarded: Mutex<BTreeMap<String, Guarded>>,
-    /// What it has read of the checkpoints of runs, by their markers.
+    /// Series of each run's checkpoints, by the run's marker.
     series: Mutex<BTreeMap<String, Arc<Mutex<NodeSeries>>>>,
-    /// What it has stored of them as deltas.
+    /// Stored deltas of each run's checkpoints, by the run's marker.
     deltas: Mutex<BTreeMap<String, Arc<Mutex<NodeDeltas>>>>,
+    /// Kept checkpoints of each run, with copies or parity of other nodes, by the run's marker.
+    levels: Mutex<BTreeMap<String, Arc<Mutex<NodeLevels>>>>,
 }
 
-/// What to end and remove when the connection closes.
+/// A guarded run: its processes to end and its files to remove when the connection closes.
 #[derive(Debug)]
 struct Guarded {
     dirs: Vec<PathBuf>,
@@ -39,15 +44,15 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn end(&self, marker: &str) -> Ended {
+    fn end(&self, marker: &str) -> EndedProcesses {
         let ended = end::end(marker, &self.dirs, GUARD_GRACE);
-        // the agent is gone
+        // there is nobody to report an error to: the agent has disconnected
         let _ = remove::remove(&self.remove, &[]);
         ended
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the current time, nanoseconds since 1970.
 pub(super) fn now_ns() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -56,18 +61,18 @@ pub(super) fn now_ns() -> i64 {
 }
 
 impl Sentinel {
-    /// Forgets the checkpoints of a run: their hashes are 16 bytes for each page.
+    /// Discards the page hashes of a run's checkpoints, 16 bytes for each page.
     fn forget(&self, marker: &str) {
         self.series.lock().remove(marker);
     }
 
-    /// Answers one request. It may take as long as reading terabytes, so call it on a thread of its own.
+    /// Answers one request. Some requests read terabytes, so call this function on a separate thread.
     ///
     /// # Errors
-    /// What could not be done, with the path.
-    pub fn answer(&self, request: &Request) -> Result<Answer, SentinelError> {
+    /// The action that failed, with the path.
+    pub fn answer(&self, request: &SentinelRequest) -> Result<SentinelAnswer, SentinelError> {
         match request {
-            Request::Guard {
+            SentinelRequest::Guard {
                 marker,
                 dirs,
                 remove,
@@ -79,61 +84,80 @@ impl Sentinel {
                     remove: remove.clone(),
                 };
                 self.guarded.lock().insert(marker.clone(), guarded);
-                Ok(Answer::Done)
+                Ok(SentinelAnswer::Done)
             }
-            Request::Unguard { marker } => {
+            SentinelRequest::Unguard { marker } => {
                 self.guarded.lock().remove(marker);
                 self.deltas.lock().remove(marker);
+                self.levels.lock().remove(marker);
                 self.forget(marker);
-                Ok(Answer::Done)
+                Ok(SentinelAnswer::Done)
             }
-            Request::End { marker, .. } => {
-                // nothing is compared any more
+            SentinelRequest::End { marker, .. } => {
+                // the comparison of this run's checkpoints ends
                 self.forget(marker);
-                answer_alone(request)
+                answer(request)
             }
-            Request::Series {
+            SentinelRequest::Series {
                 marker,
                 files,
                 number,
             } => {
                 let series = Arc::clone(self.series.lock().entry(marker.clone()).or_default());
-                // other requests go on meanwhile: only those for this run wait
-                series.lock().add(files, *number).map(Answer::Series)
+                // only requests for the same run wait for this lock
+                series
+                    .lock()
+                    .add(files, *number)
+                    .map(SentinelAnswer::Series)
             }
-            Request::Deltas { marker, dir, work } => {
+            SentinelRequest::Deltas { marker, dir, work } => {
                 mounts::absolute(dir)?;
                 let deltas = Arc::clone(self.deltas.lock().entry(marker.clone()).or_default());
                 let done = deltas.lock().work(dir, work);
-                Ok(Answer::Deltas(done))
+                Ok(SentinelAnswer::Deltas(done))
             }
-            Request::SeriesEnd { marker } => {
+            SentinelRequest::Levels { marker, dir, work } => {
+                mounts::absolute(dir)?;
+                if levels::can_run_concurrently(work) {
+                    return Ok(SentinelAnswer::Levels(
+                        NodeLevels::default().work(dir, work),
+                    ));
+                }
+                let levels = Arc::clone(self.levels.lock().entry(marker.clone()).or_default());
+                let done = levels.lock().work(dir, work);
+                Ok(SentinelAnswer::Levels(done))
+            }
+            SentinelRequest::SeriesEnd { marker } => {
                 self.forget(marker);
-                Ok(Answer::Done)
+                Ok(SentinelAnswer::Done)
             }
-            Request::Facts { .. }
-            | Request::Conditions
-            | Request::Clock
-            | Request::Free { .. }
-            | Request::Make { .. }
-            | Request::Instance { .. }
-            | Request::Notice { .. }
-            | Request::Ranks { .. }
-            | Request::Images { .. }
-            | Request::Listing { .. }
-            | Request::Globs { .. }
-            | Request::Digest { .. }
-            | Request::Remove { .. }
-            | Request::Copy { .. }
-            | Request::Part { .. }
-            | Request::Read { .. } => answer_alone(request),
+            SentinelRequest::Facts { .. }
+            | SentinelRequest::Conditions
+            | SentinelRequest::Clock
+            | SentinelRequest::Free { .. }
+            | SentinelRequest::Make { .. }
+            | SentinelRequest::Instance { .. }
+            | SentinelRequest::Notice { .. }
+            | SentinelRequest::Ranks { .. }
+            | SentinelRequest::Signal { .. }
+            | SentinelRequest::Images { .. }
+            | SentinelRequest::Listing { .. }
+            | SentinelRequest::Globs { .. }
+            | SentinelRequest::Digest { .. }
+            | SentinelRequest::Remove { .. }
+            | SentinelRequest::Copy { .. }
+            | SentinelRequest::Part { .. }
+            | SentinelRequest::Write { .. }
+            | SentinelRequest::Read { .. }
+            | SentinelRequest::Counters { .. }
+            | SentinelRequest::Servers { .. } => answer(request),
         }
     }
 
-    /// Ends what is guarded, and stops guarding it.
-    pub fn end_guarded(&self) -> Vec<Ended> {
+    /// Ends all guarded runs, and stops guarding them.
+    pub fn end_guarded(&self) -> Vec<EndedProcesses> {
         let guarded = std::mem::take(&mut *self.guarded.lock());
-        // side by side, because each may need its grace period
+        // concurrently, because each run may need its grace period
         std::thread::scope(|scope| {
             let ending: Vec<_> = guarded
                 .iter()
@@ -147,50 +171,67 @@ impl Sentinel {
     }
 }
 
-/// Answers requests without state, which excludes [`Request::Guard`]: only a [`Sentinel`] can guard, and knows more than the first checkpoint of a series.
+/// Answers a request that needs no state of earlier requests. Fails for [`SentinelRequest::Guard`], and for all checkpoints of a series but the
+/// first: they need a [`Sentinel`].
 ///
 /// # Errors
-/// What could not be done, with the path, in words.
-pub fn answer(request: &Request) -> Result<Answer, String> {
-    answer_alone(request).map_err(|e| e.to_string())
-}
-
-fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
+/// The action that failed, with the path.
+pub fn answer(request: &SentinelRequest) -> Result<SentinelAnswer, SentinelError> {
     match request {
-        Request::Facts { paths } => Ok(Answer::Facts(Box::new(facts::facts(paths)))),
-        Request::Conditions => Ok(Answer::Conditions(Box::new(conditions::conditions()))),
-        Request::Clock => Ok(Answer::Clock { at_ns: now_ns() }),
-        Request::Free { paths } => paths
+        SentinelRequest::Facts { paths } => {
+            Ok(SentinelAnswer::Facts(Box::new(facts::facts(paths))))
+        }
+        SentinelRequest::Conditions => Ok(SentinelAnswer::Conditions(Box::new(
+            conditions::conditions(),
+        ))),
+        SentinelRequest::Clock => Ok(SentinelAnswer::Clock { at_ns: now_ns() }),
+        SentinelRequest::Free { paths } => paths
             .iter()
             .map(|p| mounts::space(p))
             .collect::<Result<_, _>>()
-            .map(Answer::Free),
-        Request::Make {
+            .map(SentinelAnswer::Free),
+        SentinelRequest::Make {
             remove,
             dirs,
             files,
-        } => make::make(remove, dirs, files).map(|()| Answer::Done),
-        Request::Instance { service } => {
-            Ok(Answer::Instance(metadata::instance(service.as_deref())?))
+        } => make::make(remove, dirs, files).map(|()| SentinelAnswer::Done),
+        SentinelRequest::Instance { service } => Ok(SentinelAnswer::Instance(metadata::instance(
+            service.as_deref(),
+        )?)),
+        SentinelRequest::Notice { service } => Ok(SentinelAnswer::Notice(metadata::notice(
+            service.as_deref(),
+        )?)),
+        SentinelRequest::Ranks { marker } => Ok(SentinelAnswer::Ranks(ranks::ranks(marker))),
+        SentinelRequest::Signal { marker, signal } => {
+            end::check(marker, &[])?;
+            ranks::signal(marker, *signal).map(SentinelAnswer::Ranks)
         }
-        Request::Notice { service } => Ok(Answer::Notice(metadata::notice(service.as_deref())?)),
-        Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
-        Request::Guard { .. } | Request::Unguard { .. } => Err(SentinelError::Unguarded),
-        Request::SeriesEnd { .. } => Ok(Answer::Done),
-        Request::Series { files, number, .. } => NodeSeries::default()
+        SentinelRequest::Guard { .. } | SentinelRequest::Unguard { .. } => {
+            Err(SentinelError::Unguarded)
+        }
+        SentinelRequest::SeriesEnd { .. } => Ok(SentinelAnswer::Done),
+        SentinelRequest::Series { files, number, .. } => NodeSeries::default()
             .add(files, *number)
-            .map(Answer::Series),
-        Request::Deltas { dir, work, .. } => {
+            .map(SentinelAnswer::Series),
+        SentinelRequest::Deltas { dir, work, .. } => {
             mounts::absolute(dir)?;
-            Ok(Answer::Deltas(NodeDeltas::default().work(dir, work)))
+            Ok(SentinelAnswer::Deltas(
+                NodeDeltas::default().work(dir, work),
+            ))
         }
-        Request::End {
+        SentinelRequest::Levels { dir, work, .. } => {
+            mounts::absolute(dir)?;
+            Ok(SentinelAnswer::Levels(
+                NodeLevels::default().work(dir, work),
+            ))
+        }
+        SentinelRequest::End {
             marker,
             dirs,
             grace_s,
         } => {
             end::check(marker, dirs)?;
-            Ok(Answer::Ended(end::end(
+            Ok(SentinelAnswer::Ended(end::end(
                 marker,
                 dirs,
                 Duration::from_secs_f64(if grace_s.is_finite() {
@@ -200,21 +241,39 @@ fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
                 }),
             )))
         }
-        Request::Images { dir } => {
+        SentinelRequest::Images { dir } => {
             mounts::absolute(dir)?;
-            Ok(Answer::Images(Box::new(cvc_image::read_dir(dir)?)))
+            Ok(SentinelAnswer::Images(Box::new(cvc_image::read_dir(dir)?)))
         }
-        Request::Listing { dir, suffixes } => files::listing(dir, suffixes).map(Answer::Listing),
-        Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),
-        Request::Digest { files } => files
+        SentinelRequest::Listing { dir, suffixes } => {
+            files::listing(dir, suffixes).map(SentinelAnswer::Listing)
+        }
+        SentinelRequest::Globs { dir, patterns } => {
+            files::globs(dir, patterns).map(SentinelAnswer::Globs)
+        }
+        SentinelRequest::Digest { files } => files
             .iter()
             .map(|f| files::digest(f))
             .collect::<Result<_, _>>()
-            .map(Answer::Digest),
-        Request::Remove { dirs, files } => remove::remove(dirs, files).map(|()| Answer::Done),
-        Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
-        Request::Part { path, offset } => files::part(path, *offset).map(Answer::Part),
-        Request::Read { path, most_bytes } => files::tail(path, *most_bytes).map(Answer::Read),
+            .map(SentinelAnswer::Digest),
+        SentinelRequest::Remove { dirs, files } => {
+            remove::remove(dirs, files).map(|()| SentinelAnswer::Done)
+        }
+        SentinelRequest::Copy { from, to } => copy::copy(from, to).map(|()| SentinelAnswer::Done),
+        SentinelRequest::Part { path, offset } => {
+            files::part(path, *offset).map(SentinelAnswer::Part)
+        }
+        SentinelRequest::Write { path, offset, part } => {
+            mounts::absolute(path)?;
+            make::write_part(path, *offset, part).map(|()| SentinelAnswer::Done)
+        }
+        SentinelRequest::Read { path, most_bytes } => {
+            files::tail(path, *most_bytes).map(SentinelAnswer::Read)
+        }
+        SentinelRequest::Counters { path } => storage::counters(path).map(SentinelAnswer::Counters),
+        SentinelRequest::Servers { servers } => {
+            Ok(SentinelAnswer::Servers(storage::servers(servers)))
+        }
     }
 }
 
@@ -232,23 +291,23 @@ mod tests {
         let sentinel = Sentinel::default();
         let marker = format!("no-run-{}", std::process::id());
         let add = |number| {
-            sentinel.answer(&Request::Series {
+            sentinel.answer(&SentinelRequest::Series {
                 marker: marker.clone(),
                 files: CheckpointFiles::Dir(images.clone()),
                 number,
             })
         };
-        let of_other = Request::Unguard {
+        let of_other = SentinelRequest::Unguard {
             marker: "another".into(),
         };
         let overs = [
-            Request::Unguard {
+            SentinelRequest::Unguard {
                 marker: marker.clone(),
             },
-            Request::SeriesEnd {
+            SentinelRequest::SeriesEnd {
                 marker: marker.clone(),
             },
-            Request::End {
+            SentinelRequest::End {
                 marker: marker.clone(),
                 dirs: vec![images.clone()],
                 grace_s: 0.0,
@@ -260,7 +319,7 @@ mod tests {
             add(2).expect("the second");
             sentinel.answer(&over).expect("done");
             let lost = add(3).expect_err("forgotten").to_string();
-            for part in ["knows 0 of them", "; hint: "] {
+            for part in ["has read only 0 of them", "; hint: "] {
                 assert!(lost.contains(part), "{over:?}: {lost}");
             }
         }

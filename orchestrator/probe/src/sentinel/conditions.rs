@@ -1,25 +1,25 @@
-//! What about a node may disturb measurements: settings of its kernel, and how busy it is with other things.
+//! Conditions of a node that may disturb measurements: kernel settings, and the activity of other programs.
 
 use super::facts::{read, value};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
-/// Settings and activity of a node. What the kernel does not tell is missing, never guessed.
+/// Settings and activity of a node. Values that the kernel does not report are missing, never guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Settings of the kernel that affect times.
     pub settings: NodeSettings,
-    /// Counters at this moment.
+    /// Counters at the time of the request.
     pub activity: NodeActivity,
 }
 
 /// Settings of a node's kernel that affect times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSettings {
-    /// Where the kernel has the time from: `tsc`, `kvm-clock`, `hpet`, …
+    /// The kernel's clock source: `tsc`, `kvm-clock`, `hpet`, …
     pub clock_source: Option<String>,
-    /// How the kernel chooses the frequency of the first processor: `performance`, `powersave`, `schedutil`, …
+    /// Policy by which the kernel chooses the frequency of the first processor: `performance`, `powersave`, `schedutil`, …
     pub governor: Option<String>,
     /// Whether processors may exceed their nominal frequency: `on` or `off`.
     pub boost: Option<String>,
@@ -29,20 +29,20 @@ pub struct NodeSettings {
     pub thp: Option<String>,
     /// Whether the kernel moves pages between NUMA nodes: `on` or `off`.
     pub numa_balancing: Option<String>,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub numa_nodes: Option<u32>,
-    /// Processors of the node that are online.
+    /// Number of processors that are online.
     pub processors: Option<u32>,
     /// Percentage of memory that may be dirty before writers must wait for the disk; `None` if the limit is in bytes.
     pub dirty_ratio: Option<u32>,
     /// Percentage of memory that may be dirty before the kernel begins to write; `None` if the limit is in bytes.
     pub dirty_background_ratio: Option<u32>,
-    /// How willing the kernel is to swap, 0 to 200.
+    /// Tendency of the kernel to swap, 0 to 200.
     pub swappiness: Option<u32>,
 }
 
 impl NodeSettings {
-    /// The settings that make times scatter or wrong, each as (setting with its value, how to change it).
+    /// Returns the settings that make measured times scatter or wrong, each as (setting with its value, how to change it).
     #[must_use]
     pub fn doubts(&self) -> Vec<(String, &'static str)> {
         let balances = self
@@ -63,10 +63,10 @@ impl NodeSettings {
     }
 }
 
-/// How to change a setting whose value makes times scatter or wrong; `None` if it does not.
+/// Returns how to change a setting whose value makes measured times scatter or wrong; `None` if the value does not.
 #[must_use]
 pub fn doubt(setting: &str, value: &str) -> Option<&'static str> {
-    /// Those that programs read without a call of the kernel.
+    /// Clock sources that programs read without a system call.
     const FAST_CLOCKS: [&str; 4] = [
         "tsc",
         "kvm-clock",
@@ -87,18 +87,18 @@ pub fn doubt(setting: &str, value: &str) -> Option<&'static str> {
     }
 }
 
-/// Counters of a node, all of them since its start: differences of two tell what happened between them.
+/// Counters of a node since its kernel started. The difference between two readings is the activity in the time between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeActivity {
     /// Time since the start of the kernel, seconds.
     pub uptime_s: Option<f64>,
-    /// Changes with every start of the kernel. Nodes that are containers of one machine share it.
+    /// Identifier that changes with every start of the kernel. Containers on one machine share it.
     pub boot_id: Option<String>,
-    /// Tasks that run or wait for a processor at this moment, without the one that counts them.
+    /// Number of tasks that run or wait for a processor at this moment, without the task that reads the number.
     pub runnable: Option<u32>,
-    /// Time that processors were busy, seconds, all processors together.
+    /// Busy time summed over all processors, seconds.
     pub busy_s: Option<f64>,
-    /// Time that the hypervisor gave to others though a processor had work, seconds, all processors together.
+    /// Time that the hypervisor gave to other machines while a processor had work, summed over all processors, seconds.
     pub steal_s: Option<f64>,
     /// Time in which a task waited for a processor, seconds.
     pub cpu_pressure_s: Option<f64>,
@@ -132,10 +132,10 @@ fn switch(root: &Path, path: &str) -> Option<String> {
 
 fn settings(root: &Path) -> NodeSettings {
     let cpu = |file: &str| format!("sys/devices/system/cpu/{file}");
-    // of two alternatives in the kernel, the one that is not in use reads 0
+    // of dirty_ratio and dirty_bytes, the kernel shows the unused one as 0
     let ratio =
         |file: &str| number(root, &format!("proc/sys/vm/{file}")).filter(|percent| *percent > 0);
-    // Intel's driver has the opposite switch
+    // Intel's driver has the inverse switch, `no_turbo`
     let no_turbo = || {
         switch(root, &cpu("intel_pstate/no_turbo"))
             .map(|off| if off == "on" { "off" } else { "on" }.to_owned())
@@ -161,7 +161,7 @@ fn settings(root: &Path) -> NodeSettings {
     }
 }
 
-/// The word in brackets.
+/// Returns the word in brackets, which is the active choice.
 fn chosen(words: &str) -> Option<String> {
     words
         .split_whitespace()
@@ -181,7 +181,7 @@ fn numa_nodes(root: &Path) -> Option<u32> {
     u32::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// Processors that `/proc/stat` lists, one line each after the total.
+/// Returns the number of processors in `/proc/stat`, which has a line for each after the total.
 fn processors(stat: &str) -> u32 {
     let is_processor = |line: &&str| {
         line.strip_prefix("cpu")
@@ -222,8 +222,8 @@ fn system(variable: SysconfVar) -> Option<f64> {
         .map(|value| value as f64)
 }
 
-/// Ticks of work and of steal of all processors, by the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal;
-/// the guests' time behind them is part of the user's.
+/// Returns the ticks of work and of steal, summed over all processors, from the first line of `/proc/stat`: user, nice, system, idle, iowait, irq,
+/// softirq, steal. The columns after these have guest time, which is part of the user time already.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let ticks: Vec<u64> = stat
         .lines()
@@ -238,13 +238,13 @@ fn times(stat: &str) -> Option<(u64, u64)> {
     Some((user + nice + kernel + irq + softirq, steal))
 }
 
-/// Tasks that run or wait for a processor, by `/proc/loadavg`; this program is one of them.
+/// Returns the number of tasks that run or wait for a processor, from `/proc/loadavg`, without this program.
 fn runnable(loadavg: &str) -> Option<u32> {
     let (runnable, _) = loadavg.split_whitespace().nth(3)?.split_once('/')?;
     Some(runnable.parse::<u32>().ok()?.saturating_sub(1))
 }
 
-/// Seconds in which a task waited, by a file of `/proc/pressure`, whose total is in microseconds.
+/// Returns the seconds in which a task waited, from a file of `/proc/pressure`, whose total is in microseconds.
 fn waited_s(pressure: &str) -> Option<f64> {
     let some = pressure
         .lines()

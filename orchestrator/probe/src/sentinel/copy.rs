@@ -1,4 +1,4 @@
-//! Copies directories, keeping sockets and links.
+//! Copies directories, including sockets and links.
 
 use super::{error::SentinelError, mounts::absolute, remove};
 use std::{
@@ -17,8 +17,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), SentinelError> {
     copy_to_new(from, to)
 }
 
-/// Copies what is in a directory to a new one. It must not be there, even as a link: its name may have been known, and another user may have
-/// made it since the old one was removed.
+/// Copies the content of a directory to a new one. The new directory must not exist, even as a link: another user who guessed its name could have
+/// created it after the old one was removed.
 fn copy_to_new(from: &Path, to: &Path) -> Result<(), SentinelError> {
     DirBuilder::new()
         .mode(0o700)
@@ -28,7 +28,7 @@ fn copy_to_new(from: &Path, to: &Path) -> Result<(), SentinelError> {
             path: to.to_owned(),
             error,
         })?;
-    // session directories hold sockets and named pipes, which cp keeps
+    // session directories contain sockets and named pipes, which cp preserves
     let copied = Command::new("cp")
         .arg("-a")
         .arg("--")

@@ -1,4 +1,4 @@
-//! The checkpoints of a run that lie on this node, stored as deltas while the program runs, and in all other ways after its end.
+//! Stores the checkpoints of a run on this node as deltas: with one method and codec while the program runs, with all others after its end.
 
 use super::{
     files::FileFound,
@@ -18,15 +18,15 @@ use std::{
     time::Instant,
 };
 
-/// Work of which the memory is measured, of all runs of this process.
+/// Counts the measurements of memory in this process, over all runs.
 static AT_WORK: Mutex<AtWork> = Mutex::new(AtWork { now: 0, started: 0 });
 
-/// A way to store a series.
+/// Method, codec and block size with which a series is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeltaOptions {
-    /// Against which state.
+    /// The base that a delta refers to.
     pub method: Method,
-    /// How compressed.
+    /// The codec.
     pub codec: Codec,
     /// Size of a block.
     pub block: BlockSize,
@@ -43,80 +43,80 @@ impl From<DeltaOptions> for SeriesOptions {
     }
 }
 
-/// Work with the series of deltas of a run, in a directory that is there for nothing else.
+/// An operation on the series of deltas of a run, in a directory used for nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeltaWork {
-    /// Copies the files of a checkpoint that a program has written, so that the next one cannot change what is stored.
+    /// Copies the files of a checkpoint written by the program itself, so that its next checkpoint cannot change the stored data.
     Copy(CheckpointFiles),
     /// Stores a checkpoint, before the next one overwrites it.
     Store {
-        /// Its number among the checkpoints of the run.
+        /// Number of the checkpoint in the run.
         number: u64,
-        /// Where it is, or its copy.
+        /// Location of the checkpoint's files, or of their copy.
         from: CheckpointFiles,
-        /// How; the first checkpoint decides.
+        /// How to store the checkpoint. The options of the first checkpoint hold for the whole series.
         options: DeltaOptions,
-        /// Its length, uncompressed, bytes; 0 if that is that of its files.
+        /// Uncompressed length of the checkpoint, bytes; 0 if it equals the length of the files.
         content_bytes: u64,
     },
-    /// Moves the files of the last checkpoint away, restores them from base and deltas into their place, and compares them byte by byte. Of images
-    /// that were gzip'd the uncompressed bytes are compared: those that are restored are not compressed. Scripts stay.
+    /// Moves the files of the last checkpoint away, restores them in place from base and deltas, and compares both byte by byte. For gzip-compressed
+    /// images the uncompressed bytes are compared, because restored images are not compressed. Scripts are not moved.
     Replace,
-    /// Restores a state, and stores it in another way.
+    /// Restores a checkpoint of the series, and stores it again with other options.
     Again {
-        /// Its number in the series, from 1, which begins anew.
+        /// Number of the checkpoint in the series, from 1. With 1, the series of checkpoints that are stored again starts anew.
         state: u32,
-        /// The other way.
+        /// The other options.
         options: DeltaOptions,
     },
-    /// Restores a state to see how long that takes.
+    /// Restores a checkpoint to measure the time of a restore.
     Try {
-        /// Its number in the series, from 1.
+        /// Number of the checkpoint in the series, from 1.
         state: u32,
-        /// Whether it is the one that was stored in another way.
+        /// Whether to restore from the series that [`DeltaWork::Again`] stored.
         again: bool,
     },
-    /// Waits for what is under way.
+    /// Waits for pending operations.
     Settle,
-    /// Keeps the series in this directory, if there is one, and removes all else.
+    /// Moves the series to this directory, if a directory is given, and removes all other files.
     Finish(Option<PathBuf>),
 }
 
-/// What was measured of a state that was stored.
+/// Measurements of a stored checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredFigures {
-    /// Number of the checkpoint.
+    /// Number of the checkpoint in the run.
     pub ckpt: u64,
-    /// Length of its file, bytes.
+    /// Length of the file that stores the checkpoint, bytes.
     pub file_bytes: u64,
-    /// Time to compress and write it, seconds.
+    /// Time to compress and write the file, seconds.
     pub store_s: f64,
 }
 
-/// What work with deltas has come to.
+/// Results of a [`DeltaWork`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeltaDone {
-    /// All states that were stored while the program ran.
+    /// All checkpoints that were stored while the program ran.
     pub live: Vec<StoredFigures>,
-    /// The state that was stored in another way.
+    /// The checkpoint that was stored again with other options.
     pub again: Option<StoredFigures>,
     /// Time of a restore, seconds.
     pub restore_s: f64,
-    /// Bytes that were restored and compared.
+    /// Number of bytes that were restored and compared.
     pub same_bytes: u64,
-    /// The copy of what was to be copied.
+    /// The copy that [`DeltaWork::Copy`] made.
     pub copied: Option<CheckpointFiles>,
-    /// Maximum of memory of this process meanwhile, bytes, where the kernel shows it.
+    /// Peak memory of this process during the operation, bytes; `None` if it could not be measured for this operation alone.
     pub memory_bytes: Option<u64>,
 }
 
-/// Why work with deltas was not done.
+/// Why a [`DeltaWork`] failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeltaProblem {
-    /// What is wrong, with the file.
+    /// The problem, with the file.
     pub why: String,
-    /// Whether there is no room.
+    /// Whether the disk is full.
     pub is_full: bool,
 }
 
@@ -132,22 +132,22 @@ impl From<DeltaError> for DeltaProblem {
     }
 }
 
-/// The series of a run on this node.
+/// The series of deltas of a run on this node.
 #[derive(Debug, Default)]
 pub(super) struct NodeDeltas {
-    /// What the checkpointer saved for checkpoints that were stored.
+    /// Files that DMTCP saved for the checkpoints stored already.
     saved: SavedFiles,
     states: Vec<StoredFigures>,
-    /// Where the files are of which there is a copy.
+    /// Original location of the files that [`DeltaWork::Copy`] copied.
     held: Option<CheckpointFiles>,
-    /// Where the last state was, and the names of its files.
+    /// Location of the last stored checkpoint, and the names of its files.
     last: Option<(CheckpointFiles, Vec<String>)>,
-    /// Content of the largest state, bytes.
+    /// Size of the largest checkpoint, bytes.
     largest_bytes: u64,
 }
 
 impl NodeDeltas {
-    /// Does some work in this directory.
+    /// Carries out an operation in this directory, and measures the peak memory.
     pub fn work(&mut self, dir: &Path, work: &DeltaWork) -> Result<DeltaDone, DeltaProblem> {
         let (done, memory_bytes) = with_peak(|| self.at(dir, work));
         let done = done?;
@@ -193,7 +193,7 @@ impl NodeDeltas {
         Ok(done)
     }
 
-    /// Maximum length of the file that stores a checkpoint: files that are gzip'd are stored from their content, which is longer.
+    /// Returns the maximum length of the file that stores a checkpoint, bytes. For gzip-compressed files the longer, uncompressed content is stored.
     fn max_bytes(&self, file_bytes: u64, content_bytes: u64) -> u64 {
         file_bytes.max(content_bytes).max(self.largest_bytes)
     }
@@ -240,14 +240,14 @@ impl NodeDeltas {
         options: DeltaOptions,
         content_bytes: u64,
     ) -> Result<(), DeltaError> {
-        // another attempt at the run begins anew
+        // the series is missing: another attempt at the run starts over
         if !live(dir).exists() {
             *self = Self {
                 held: self.held.take(),
                 ..Self::default()
             };
         }
-        // whoever asked for it did not wait, and asks again
+        // this checkpoint is stored already: the caller repeats a request whose answer it did not wait for
         if self.states.last().is_some_and(|last| last.ckpt == number) {
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl NodeDeltas {
         };
         let bytes = match from {
             CheckpointFiles::Dir(images) => {
-                // what was moved goes back the other way, in the other order
+                // undo the moves in reverse order
                 let back = |steps: &[(&Path, &Path)], error: DeltaError| {
                     steps
                         .iter()
@@ -310,7 +310,7 @@ impl NodeDeltas {
                 let bytes = require_same(&own_state(work, files), &restore()?)?;
                 for file in files {
                     let from = restored.join(own_name(work, &file.path));
-                    // elsewhere than the working directory it may be of another file system
+                    // files outside the working directory may be on another file system
                     fs::rename(&from, &file.path)
                         .or_else(|_| fs::copy(&from, &file.path).map(drop))
                         .map_err(|e| io_error(&file.path, "write", e))?;
@@ -336,7 +336,7 @@ impl NodeDeltas {
         } else {
             Series::open(&other)?
         };
-        // the state, and the file that may be as long
+        // room for the restored checkpoint, and for the delta file, which may be as long
         require_room(dir, self.largest_bytes.saturating_mul(2))?;
         Series::open(&live(dir))?.restore(state, &one, &|_| {})?;
         let record = series.add(&one, &|_| {})?;
@@ -350,17 +350,17 @@ impl NodeDeltas {
     }
 }
 
-/// The series that is made while the program runs.
+/// Returns the directory of the series that is stored while the program runs.
 fn live(dir: &Path) -> PathBuf {
     dir.join("series")
 }
 
-/// The series that is made of it in another way.
+/// Returns the directory of the series that [`DeltaWork::Again`] stores.
 fn again_dir(dir: &Path) -> PathBuf {
     dir.join("other")
 }
 
-/// The copy of the checkpoint that is stored next.
+/// Returns the directory for the copy of the next checkpoint to store.
 fn copied(dir: &Path) -> PathBuf {
     dir.join("copied")
 }
@@ -372,7 +372,7 @@ fn io_error(path: &Path, verb: &'static str, error: io::Error) -> DeltaError {
     }
 }
 
-/// Makes a directory, if it is not there. Where the run's own directory is gone, nothing is made.
+/// Creates a directory if it does not exist. Fails if its parent, the run's own directory, is missing.
 fn make_dir(dir: &Path) -> Result<(), DeltaError> {
     match fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -382,9 +382,9 @@ fn make_dir(dir: &Path) -> Result<(), DeltaError> {
     }
 }
 
-/// Refuses to write so many bytes where there is no room for them: the program writes there too.
+/// Fails if fewer than this many bytes are free. The program writes to the same disk, which must not become full.
 fn require_room(dir: &Path, bytes: u64) -> Result<(), DeltaError> {
-    let free = free_bytes(dir).map_err(|e| io_error(dir, "see the space of", e))?;
+    let free = free_bytes(dir).map_err(|e| io_error(dir, "query the free space of", e))?;
     if free >= bytes {
         return Ok(());
     }
@@ -397,7 +397,7 @@ fn require_room(dir: &Path, bytes: u64) -> Result<(), DeltaError> {
     Err(io_error(dir, "write", error))
 }
 
-/// Moves what is in a directory to another one of the same file system, except scripts.
+/// Moves the content of a directory to another one of the same file system, except scripts.
 fn move_entries(from: &Path, to: &Path) -> Result<(), DeltaError> {
     let entries = fs::read_dir(from).map_err(|e| io_error(from, "list", e))?;
     for entry in entries {
@@ -419,7 +419,7 @@ fn remove(dir: &Path) -> Result<(), DeltaError> {
     }
 }
 
-/// Moves or copies a series to where it is kept; a part of one is none.
+/// Moves a series to its final directory, or copies it there if it is on another file system. An incomplete copy is removed.
 fn keep_series(live: &Path, kept: &Path) -> Result<(), DeltaError> {
     if fs::rename(live, kept).is_ok() {
         return Ok(());
@@ -438,20 +438,20 @@ fn keep_series(live: &Path, kept: &Path) -> Result<(), DeltaError> {
     })
 }
 
-/// Who measures the memory of this process.
+/// Counts the measurements of this process's memory.
 #[derive(Debug)]
 struct AtWork {
-    /// Those that do now.
+    /// Number of measurements in progress.
     now: usize,
-    /// Those that ever did.
+    /// Number of measurements started until now.
     started: u64,
 }
 
-/// Work of which the memory is measured.
+/// A measurement of this process's memory during an operation.
 struct Measured {
-    /// Which one it is.
+    /// Number of the measurement.
     number: u64,
-    /// Whether it began alone, and the peak could be set back for it.
+    /// Whether no other measurement was in progress at its begin, and the peak could be reset.
     is_reset: bool,
 }
 
@@ -462,12 +462,12 @@ impl Measured {
         at_work.started += 1;
         Self {
             number: at_work.started,
-            // the peak of another one is not set back
+            // reset the peak only if no other measurement uses it
             is_reset: at_work.now == 1 && fs::write("/proc/self/clear_refs", "5").is_ok(),
         }
     }
 
-    /// Whether nothing else was measured at the same time.
+    /// Returns whether no other measurement was in progress at the same time.
     fn is_alone(&self) -> bool {
         self.is_reset && AT_WORK.lock().started == self.number
     }
@@ -479,8 +479,8 @@ impl Drop for Measured {
     }
 }
 
-/// Does something, and returns the maximum of memory that this process had meanwhile, bytes: VmHWM of Linux, which can be set back; none where it
-/// cannot, or where another run of this process did the same at the same time.
+/// Calls `work`, and returns the peak memory of this process meanwhile, bytes. This is VmHWM of Linux, which is reset first. Returns `None` if VmHWM
+/// cannot be reset, or if an operation of another run was in progress at the same time.
 fn with_peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
     let measured = Measured::begin();
     let done = work();
@@ -496,8 +496,8 @@ fn with_peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
 }
 
 impl FileFound {
-    /// Whether a file is still the one that was found.
-    fn is(&self, now: &fs::Metadata) -> bool {
+    /// Returns whether the file is unchanged since it was found, by length, time of change, inode and device.
+    pub(super) fn is(&self, now: &fs::Metadata) -> bool {
         let modified_ns = now.mtime() * 1_000_000_000 + now.mtime_nsec();
         (now.len(), modified_ns, now.ino(), now.dev())
             == (self.bytes, self.modified_ns, self.inode, self.device)
@@ -508,7 +508,7 @@ impl FileFound {
 mod tests {
     use super::*;
 
-    /// Real checkpoints of a small program on two ranks, gzip'd.
+    /// Real checkpoints of a small program on two ranks, gzip-compressed.
     const RELAX: &str = "../delta/tests/fixtures/relax";
     const INCREMENTAL: DeltaOptions = DeltaOptions {
         method: Method::Incremental,
@@ -532,7 +532,7 @@ mod tests {
             run
         }
 
-        /// A run of which the first three checkpoints of [`RELAX`] were stored, each over the one before.
+        /// Creates a run with three stored checkpoints of [`RELAX`], each of which replaced the files of the previous one.
         fn with_images() -> Self {
             let mut run = Self::new();
             let images = run.images();
@@ -541,7 +541,7 @@ mod tests {
                 put(&Path::new(RELAX).join(state.to_string()), &images);
                 run.store(state, 0).expect("stored");
             }
-            // what DMTCP left of an earlier checkpoint is no part of the state
+            // files that DMTCP saved for an earlier checkpoint are not stored
             fs::write(images.join("left"), "of an earlier one").expect("writes");
             run
         }
@@ -569,7 +569,7 @@ mod tests {
         }
     }
 
-    /// Copies files and directories over those that are there.
+    /// Copies files and directories to a directory, replacing existing ones of the same names.
     fn put(from: &Path, to: &Path) {
         fs::create_dir_all(to).expect("a directory");
         for file in Source::list(from).expect("a state").files {
@@ -579,7 +579,7 @@ mod tests {
         }
     }
 
-    /// Names and bytes of all files in a directory.
+    /// Returns names and bytes of all files in a directory.
     fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
         let files = Source::list(dir).expect("a state").files.into_iter();
         files
@@ -609,7 +609,7 @@ mod tests {
         assert!(content > files, "they are gzip'd: {content} {files}");
         assert_eq!(run.deltas.max_bytes(files, 0), content);
         assert_eq!(run.deltas.max_bytes(files, 2 * content), 2 * content);
-        // before anything was seen of it
+        // before any checkpoint was stored
         let mut first = Run::new();
         put(&Path::new(RELAX).join("1"), &first.images());
         let problem = first.store(1, u64::MAX).expect_err("no room");
@@ -681,7 +681,7 @@ mod tests {
             let done = run.work(&again).expect("made");
             let (again, live) = (done.again.expect("stored"), done.live[state as usize - 1]);
             assert_eq!(again.ckpt, u64::from(state));
-            // a state in full is more than what changed
+            // a complete checkpoint is larger than its changes
             assert!(state == 1 || again.file_bytes > live.file_bytes);
         }
         for (state, again) in [(1, true), (3, true), (2, false)] {
@@ -690,7 +690,7 @@ mod tests {
                 .expect("restored");
             assert!(done.restore_s > 0.0);
         }
-        // the first one is kept, and nothing else
+        // only the first series is kept
         let kept = run.root.path().join("kept");
         run.work(&DeltaWork::Finish(Some(kept.clone())))
             .expect("kept");
@@ -703,7 +703,7 @@ mod tests {
         }
     }
 
-    /// The files that a program has in its directory.
+    /// Returns the files that a program has written in its directory.
     fn own(work: &Path) -> CheckpointFiles {
         let found = super::super::files::globs(work, &["out/*".to_owned()]);
         CheckpointFiles::Own {
@@ -727,7 +727,7 @@ mod tests {
         for number in [1, 4] {
             write(number);
             let done = run.work(&DeltaWork::Copy(own(&work))).expect("copied");
-            // the program goes on and writes the next one
+            // the program continues and writes the next one
             let before = content(&work);
             write(100);
             let work_done = run.work(&DeltaWork::Store {
@@ -745,7 +745,7 @@ mod tests {
         let before = content(&work);
         let same = run.work(&DeltaWork::Replace).expect("the same").same_bytes;
         assert_eq!((same, content(&work)), (2 * 3 * 4096, before));
-        // what differs from the last state is not replaced
+        // files that differ from the last state are not replaced
         write(50);
         let problem = run.work(&DeltaWork::Replace).expect_err("they differ");
         assert!(problem.why.contains("out/rank0"), "{}", problem.why);

@@ -1,4 +1,4 @@
-//! Ends everything of a run on this node.
+//! Ends all processes of a run on this node.
 
 use super::error::SentinelError;
 use cvc_image::Role;
@@ -11,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum time for processes to vanish after KILL: one that waits for a dead server's disk may never.
+/// Maximum time to wait for processes to disappear after KILL. A process that waits for a dead server's disk may never disappear.
 const KILL_LIMIT: Duration = Duration::from_secs(15);
 
-/// What was ended.
+/// Result of ending a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
-    /// Processes that are gone.
+pub struct EndedProcesses {
+    /// Processes that ended.
     pub ended: Vec<EndedProcess>,
     /// Processes that survived KILL.
     pub left: Vec<EndedProcess>,
@@ -28,13 +28,13 @@ pub struct Ended {
 /// A process that should have ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EndedProcess {
-    /// Its number.
+    /// Process number.
     pub pid: u32,
-    /// Its program.
+    /// Name of the program.
     pub program: String,
 }
 
-/// Checks that a request matches only one run.
+/// Checks that a request can match processes of a single run only.
 pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), SentinelError> {
     if marker.is_empty() || marker.contains('\0') {
         return Err(SentinelError::NoMarker);
@@ -70,7 +70,7 @@ fn find(marker: &str, dirs: &[PathBuf]) -> Vec<ProcessId> {
     .collect()
 }
 
-/// Processes, those below them, and launchers right above them; never this process or one that it descends from.
+/// Returns the processes, their descendants, and launchers directly above them; never this process or one of its ancestors.
 fn with_families(
     roots: &BTreeSet<u32>,
     parents: &HashMap<u32, u32>,
@@ -85,7 +85,7 @@ fn with_families(
     let mut all = BTreeSet::new();
     for root in roots.iter().copied() {
         all.insert(root);
-        // a proxy on another node was started by sshd, which passes no environment on
+        // a proxy on another node lacks the marker, because sshd started it and passes no environment on
         let mut below = root;
         while let Some(parent) = parents
             .get(&below)
@@ -118,15 +118,15 @@ fn with_families(
     all
 }
 
-/// Sends TERM to each and, after the grace period, KILL, until nothing is left or nothing helps.
-pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
+/// Sends TERM to each process and, after the grace period, KILL. Returns when no process is left, or [`KILL_LIMIT`] after the grace period.
+pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> EndedProcesses {
     let begin = Instant::now();
     let mut met: BTreeMap<(u32, u64), EndedProcess> = BTreeMap::new();
     let mut removed = BTreeSet::new();
     let mut pause = Duration::from_millis(2);
     let alive = loop {
         let alive = find(marker, dirs);
-        // one that descends from the run but whose parent has ended meanwhile is only known by having been met
+        // a descendant whose parent has ended meanwhile can no longer be found: it is in the list of processes seen before
         let orphans: Vec<ProcessId> = met
             .keys()
             .map(|(pid, start_ticks)| ProcessId {
@@ -162,14 +162,14 @@ pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
         std::thread::sleep(pause.min(grace.saturating_sub(waited).max(Duration::from_millis(2))));
         pause = (pause * 2).min(Duration::from_millis(100));
     };
-    // after the end: until then ranks may be using them
+    // list the removed files only now: until the end ranks may have used them
     let removed: Vec<PathBuf> = removed.into_iter().filter(|file| file.exists()).collect();
     proc::remove_files(&removed);
     let is_left = |pid: u32| alive.iter().any(|p| p.pid == pid);
     let (left, ended) = met
         .into_values()
         .partition(|p: &EndedProcess| is_left(p.pid));
-    Ended {
+    EndedProcesses {
         ended,
         left,
         removed,
@@ -180,7 +180,7 @@ pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
 mod tests {
     use super::*;
 
-    /// 1 is init, 10 a daemon with the proxy 20 that has the ranks 30 and 31; 31 has started 40. 50 is the sentinel, below the shell 45.
+    /// Process 1 is init, 10 a daemon with the proxy 20, whose ranks are 30 and 31; 31 has started 40. 50 is the sentinel, below the shell 45.
     #[test]
     fn trees_are_found_upwards_through_launchers_and_downwards() {
         let parents = HashMap::from([

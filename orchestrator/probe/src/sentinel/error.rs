@@ -1,75 +1,78 @@
-//! Why a node cannot do what it was asked.
+//! Errors of requests to a node.
 
 use super::metadata::MetadataError;
 use std::{io, path::PathBuf};
 
-/// What could not be done, with the path.
+/// A failed action of a request, with the path.
 #[derive(Debug, thiserror::Error)]
 pub enum SentinelError {
-    /// A path could not be looked at, read or listed.
+    /// A path could not be examined, read or listed.
     #[error("{}: {error}", path.display())]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A path could not be changed; `what` is what was tried, as in `remove` or `make the directory`.
+    /// A path could not be changed; `what` is the action, as in `remove` or `make the directory`.
     #[error("cannot {what} {}: {error}", path.display())]
     Change {
-        /// What was tried.
+        /// The action.
         what: &'static str,
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// A path is not of the kind that the request needs.
     #[error("{}: expected {expected}", path.display())]
     Unexpected {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it should be.
+        /// The expected kind.
         expected: &'static str,
     },
-    /// A path has to stay.
+    /// A path must not be removed.
     #[error("{}: not removed, {why}", path.display())]
     NotRemovable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// The path below which patterns are looked for.
+    /// The base directory of patterns is not UTF-8.
     #[error("{}: the path is not UTF-8", .0.display())]
     NotUtf8(PathBuf),
-    /// A pattern leads elsewhere.
+    /// A signal number does not exist.
+    #[error("there is no signal {0}")]
+    Signal(i32),
+    /// A pattern leads out of its base directory.
     #[error("`{pattern}`: expected a pattern without `..`, absolute or below {base}")]
     PatternElsewhere {
         /// The pattern.
         pattern: String,
-        /// The directory that it is below.
+        /// The base directory of patterns.
         base: String,
     },
-    /// A pattern that cannot be read.
+    /// A pattern has invalid syntax.
     #[error("`{pattern}`: {error}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The reason.
         error: glob::PatternError,
     },
-    /// A directory that a pattern leads through could not be read.
+    /// A directory on the path of a pattern could not be read.
     #[error("{0}")]
     Glob(glob::GlobError),
-    /// A pattern that matches more than anybody means.
+    /// A pattern matches too many files.
     #[error("`{pattern}` matches more than {most} files below {base}")]
     TooManyFiles {
         /// The pattern.
         pattern: String,
-        /// How many may match.
+        /// Maximum number of matches.
         most: usize,
-        /// The directory that it is below.
+        /// The base directory of patterns.
         base: String,
     },
     /// `cp` failed.
@@ -79,39 +82,47 @@ pub enum SentinelError {
         from: PathBuf,
         /// The target.
         to: PathBuf,
-        /// What it says.
+        /// Message of `cp`.
         message: String,
     },
     /// `cp` could not be started.
     #[error("cannot start cp: {0}")]
     CopyStart(io::Error),
-    /// A request about a run that could match others.
+    /// A program that administers a file system failed.
+    #[error("`{command}`: {message}")]
+    Program {
+        /// Command line of the program.
+        command: String,
+        /// Output of the program.
+        message: String,
+    },
+    /// A request without a valid run marker is refused, because it could match the processes of other runs.
     #[error("the marker of a run is missing")]
     NoMarker,
-    /// Guarding takes a process that goes on.
+    /// A process that answers a single request cannot guard a run.
     #[error("only a sentinel that keeps running can guard a run")]
     Unguarded,
-    /// The metadata service of the cloud.
+    /// The cloud's metadata service failed.
     #[error("{0}")]
     Metadata(#[from] MetadataError),
-    /// A checkpoint image.
+    /// A checkpoint image could not be read.
     #[error("{0}")]
     Image(#[from] cvc_image::ImageError),
     /// A checkpoint of a series could not be read.
     #[error("{0}")]
     Series(cvc_delta::DeltaError),
-    /// A checkpoint of a series follows others that this sentinel has not read.
+    /// This sentinel has not read the predecessors of a checkpoint of a series.
     #[error(
-        "checkpoint {number} cannot be compared with those before it: this sentinel knows {known} of them, because it was started anew or the run \
-         was ended; hint: run the point again, and see with `cvc doctor` whether the connection to the node breaks"
+        "checkpoint {number} cannot be compared with the previous ones: this sentinel has read only {known} of them, because it was restarted or \
+         the run was ended; hint: run the point again, and check with `cvc doctor` whether the connection to the node breaks"
     )]
     SeriesLost {
-        /// Its number.
+        /// Number of the checkpoint.
         number: u32,
-        /// Those that are known.
+        /// Number of checkpoints read until now.
         known: usize,
     },
-    /// It panicked.
+    /// The code that handles a request panicked.
     #[error("internal error (please report): the sentinel failed at `{0}`")]
     Panicked(&'static str),
 }

@@ -1,6 +1,6 @@
-//! Facts of this node.
+//! Facts of this node: kernel, processors, memory, file systems, network.
 
-use super::mounts::{self, Place};
+use super::mounts::{self, MountPlace};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -10,62 +10,62 @@ use std::{
 
 /// Facts of a node. Unknown facts are missing, never guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
-    /// Its own name.
+pub struct NodeFacts {
+    /// Host name of the node.
     pub host: String,
     /// Release of the kernel.
     pub kernel: String,
     /// Name and version of the distribution.
     pub os: Option<String>,
-    /// Its processors.
+    /// Processors.
     pub cpu: CpuFacts,
-    /// Memory in bytes.
+    /// Memory, bytes.
     pub memory_bytes: Option<u64>,
-    /// Version of the C library of its programs.
+    /// Version of the node's C library.
     pub glibc: Option<String>,
-    /// Changes with every start of the kernel. Nodes that are containers of one machine share it.
+    /// Identifier that changes with every start of the kernel. Containers on one machine share it.
     pub boot_id: Option<String>,
     /// File systems of the requested paths.
-    pub places: Vec<Place>,
-    /// Paths whose file system is unknown, with the reason.
+    pub places: Vec<MountPlace>,
+    /// Requested paths whose file system could not be determined, with the reason.
     pub unknown_places: Vec<(PathBuf, String)>,
-    /// Network interfaces but the loopback, by name.
+    /// Network interfaces except the loopback, sorted by name.
     pub interfaces: Vec<Interface>,
 }
 
-/// Processors of a node.
+/// Facts of a node's processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuFacts {
-    /// Name of the processor.
+    /// Model name of the processor.
     pub model: Option<String>,
-    /// Machine, such as `x86_64`.
+    /// Machine architecture, such as `x86_64`.
     pub architecture: String,
-    /// Hardware threads that this process may use.
+    /// Number of hardware threads that this process may use.
     pub usable: u32,
-    /// Hardware threads that the kernel lists.
+    /// Number of hardware threads that the kernel lists.
     pub threads: u32,
-    /// Physical cores; `None` where the kernel does not tell them apart.
+    /// Number of physical cores; `None` if the kernel does not show which threads share a core.
     pub cores: Option<u32>,
-    /// Sockets.
+    /// Number of sockets.
     pub sockets: Option<u32>,
 }
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// `up`, `down`, `unknown`, …
+    /// State of the interface: `up`, `down`, `unknown`, …
     pub state: String,
-    /// Megabits per second, if the driver reports it.
+    /// Speed, megabits per second, if the driver reports it.
     pub speed_mbit: Option<u64>,
-    /// Largest packet in bytes.
+    /// Maximum packet size (MTU), bytes.
     pub mtu: Option<u64>,
-    /// Addresses, IPv4 and IPv6.
+    /// IPv4 and IPv6 addresses.
     pub addresses: Vec<String>,
 }
 
-/// The trimmed content of a file; `None` if there is none.
+/// Returns the trimmed content of a file; `None` if the file cannot be read.
 pub(super) fn read(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()
@@ -73,7 +73,7 @@ pub(super) fn read(path: &str) -> Option<String> {
         .filter(|t| !t.is_empty())
 }
 
-/// The value of the first line that starts with a key.
+/// Returns the value of the first line that starts with a key.
 pub(super) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
@@ -82,7 +82,7 @@ pub(super) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a
 }
 
 /// Collects the facts of this node.
-pub(super) fn facts(paths: &[PathBuf]) -> Facts {
+pub(super) fn facts(paths: &[PathBuf]) -> NodeFacts {
     let mut places = Vec::new();
     let mut unknown_places = Vec::new();
     for path in paths {
@@ -92,7 +92,7 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
         }
     }
     let meminfo = read("/proc/meminfo").unwrap_or_default();
-    Facts {
+    NodeFacts {
         host: host(),
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
         os: read("/etc/os-release").and_then(|t| value(&t, "PRETTY_NAME", '=').map(str::to_owned)),
@@ -108,12 +108,18 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
     }
 }
 
-/// The node's own name.
+/// Returns the host name of the node.
 pub(super) fn host() -> String {
     cvc_os::host_name().unwrap_or_default()
 }
 
-/// Processors by `/proc/cpuinfo`.
+/// Returns the facts of this machine's processors.
+#[must_use]
+pub fn cpu_here() -> CpuFacts {
+    cpu(&read("/proc/cpuinfo").unwrap_or_default())
+}
+
+/// Parses `/proc/cpuinfo`.
 fn cpu(cpuinfo: &str) -> CpuFacts {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut sockets = std::collections::BTreeSet::new();
@@ -144,7 +150,7 @@ fn cpu(cpuinfo: &str) -> CpuFacts {
     }
 }
 
-/// The C library of this node's programs, not of this program, which is linked statically.
+/// Returns the version of the C library that this node's programs use. This program itself is linked statically.
 fn glibc() -> Option<String> {
     let message = Command::new("getconf")
         .arg("GNU_LIBC_VERSION")
@@ -199,9 +205,9 @@ fn interface(name: &str, flags: nix::net::if_::InterfaceFlags) -> Interface {
     let up = flags.contains(nix::net::if_::InterfaceFlags::IFF_RUNNING);
     Interface {
         name: name.to_owned(),
-        // /sys may not be there, or be that of another network namespace
+        // /sys may be missing, or belong to another network namespace
         state: file("operstate").unwrap_or_else(|| if up { "up" } else { "down" }.to_owned()),
-        // -1 if unknown
+        // the kernel shows -1 for an unknown speed
         speed_mbit: file("speed").and_then(|s| s.parse().ok()),
         mtu: file("mtu").and_then(|s| s.parse().ok()),
         addresses: Vec::new(),
@@ -260,7 +266,7 @@ mod tests {
         assert_eq!(facts.unknown_places.len(), 1);
         let text = serde_json::to_string(&facts).expect("JSON");
         assert_eq!(
-            serde_json::from_str::<Facts>(&text).expect("the same"),
+            serde_json::from_str::<NodeFacts>(&text).expect("the same"),
             facts
         );
     }

@@ -1,4 +1,4 @@
-//! Reads files: listings, patterns, digests, ends.
+//! Reads files: directory listings, matches of patterns, digests, parts and ends of files.
 
 use super::{error::SentinelError, mounts::absolute};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -10,95 +10,101 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Bytes of a part at most.
+/// Maximum length of a [`FilePart`], bytes.
 const PART: u64 = 4 << 20;
-/// Maximum number of bytes that [`tail`] reads: it is for logs.
+/// Maximum number of bytes that [`tail`] reads; it is meant for logs.
 const MAX_TAIL: u64 = 64 << 20;
 /// Maximum number of files that patterns may match.
 const MAX_FILES: usize = 100_000;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Its name; what is not UTF-8 is shown as U+FFFD.
+pub struct ListedEntry {
+    /// File name; bytes that are not UTF-8 are shown as U+FFFD.
     pub name: String,
-    /// Length in bytes.
+    /// Length, bytes.
     pub bytes: u64,
     /// Time of its last change, nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Is it a directory?
+    /// Whether the entry is a directory.
     pub is_dir: bool,
-    /// Its inode number.
+    /// Inode number.
     pub inode: u64,
 }
 
 /// The listing of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListingFound {
-    /// Is the directory there?
+    /// Whether the directory exists.
     pub exists: bool,
-    /// By name.
-    pub entries: Vec<Entry>,
+    /// Entries, sorted by name.
+    pub entries: Vec<ListedEntry>,
 }
 
 /// A file that matches a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFound {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Length in bytes.
+    /// Length, bytes.
     pub bytes: u64,
     /// Time of its last change, nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Its inode number.
+    /// Inode number.
     pub inode: u64,
-    /// Number of the file system's device, on that node.
+    /// Device number of the file system, valid on this node only.
     pub device: u64,
 }
 
 /// Length and digest of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digested {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// `None` if it is not there.
-    pub found: Option<Content>,
+    /// Length and digest; `None` if the file does not exist.
+    pub found: Option<FileContent>,
 }
 
 /// Length and digest of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
-    /// Bytes that were read.
+pub struct FileContent {
+    /// Number of bytes read.
     pub bytes: u64,
-    /// BLAKE3, in hexadecimal digits.
+    /// BLAKE3 digest, in hexadecimal digits.
     pub blake3: String,
 }
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// Its bytes, in base 64; none at the end of the file.
+pub struct FilePart {
+    /// Bytes of the part, in base 64; empty at the end of the file.
     pub base64: String,
 }
 
-impl Part {
-    /// Its bytes.
+impl FilePart {
+    /// Creates a part from these bytes, truncated to the maximum length of a part.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            base64: BASE64_STANDARD.encode(bytes),
+        }
+    }
+
+    /// Decodes the bytes of the part.
     ///
     /// # Errors
-    /// When it is not in base 64.
-    pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        BASE64_STANDARD
-            .decode(&self.base64)
-            .map_err(|e| e.to_string())
+    /// The text is not base 64.
+    pub fn bytes(&self) -> Result<Vec<u8>, base64::DecodeError> {
+        BASE64_STANDARD.decode(&self.base64)
     }
 }
 
 /// The end of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tail {
-    /// Its last bytes as text; what is not UTF-8 is shown as U+FFFD.
+    /// Last bytes of the file as text; bytes that are not UTF-8 are shown as U+FFFD.
     pub text: String,
-    /// Length of the whole file in bytes.
+    /// Length of the whole file, bytes.
     pub file_bytes: u64,
 }
 
@@ -116,7 +122,7 @@ fn fail(path: &Path) -> impl Fn(io::Error) -> SentinelError + '_ {
     }
 }
 
-/// Opens a file, but not a pipe, whose reader would wait forever.
+/// Opens a regular file. Refuses a pipe, on which a reader would wait forever.
 fn regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("expected a file"));
@@ -124,7 +130,7 @@ fn regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Lists names, sizes and times of a directory's entries.
+/// Lists names, sizes and times of the entries of a directory whose names have one of the suffixes.
 pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, SentinelError> {
     absolute(dir)?;
     let listed = match fs::read_dir(dir) {
@@ -140,11 +146,11 @@ pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, S
         }
         let metadata = match entry.metadata() {
             Ok(metadata) => metadata,
-            // renamed or removed since it was listed
+            // the entry was renamed or removed since it was listed
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(fail(&entry.path())(error)),
         };
-        entries.push(Entry {
+        entries.push(ListedEntry {
             name,
             bytes: metadata.len(),
             modified_ns: modified_ns(&metadata),
@@ -159,7 +165,7 @@ pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, S
     })
 }
 
-/// Finds the files that match; directories do not count.
+/// Finds the files that match a pattern. Directories are omitted.
 pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, SentinelError> {
     absolute(dir)?;
     let base = dir
@@ -222,7 +228,7 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
     Ok(found)
 }
 
-/// Reads a file to its end.
+/// Reads a file to its end, and returns its length and digest.
 pub(super) fn digest(path: &Path) -> Result<Digested, SentinelError> {
     absolute(path)?;
     let mut file = match regular(path) {
@@ -250,15 +256,15 @@ pub(super) fn digest(path: &Path) -> Result<Digested, SentinelError> {
     }
     Ok(Digested {
         path: path.to_owned(),
-        found: Some(Content {
+        found: Some(FileContent {
             bytes,
             blake3: hasher.finalize().to_hex().to_string(),
         }),
     })
 }
 
-/// Reads at most [`PART`] bytes of a file from an offset on.
-pub(super) fn part(path: &Path, offset: u64) -> Result<Part, SentinelError> {
+/// Reads at most [`PART`] bytes of a file, starting at an offset.
+pub(super) fn part(path: &Path, offset: u64) -> Result<FilePart, SentinelError> {
     absolute(path)?;
     let mut file = regular(path).map_err(fail(path))?;
     file.seek(SeekFrom::Start(offset)).map_err(fail(path))?;
@@ -266,7 +272,7 @@ pub(super) fn part(path: &Path, offset: u64) -> Result<Part, SentinelError> {
     file.take(PART)
         .read_to_end(&mut bytes)
         .map_err(fail(path))?;
-    Ok(Part {
+    Ok(FilePart {
         base64: BASE64_STANDARD.encode(bytes),
     })
 }
@@ -280,7 +286,7 @@ pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, SentinelError> 
     file.seek(SeekFrom::Start(file_bytes.saturating_sub(most)))
         .map_err(fail(path))?;
     let mut end = Vec::new();
-    // a file that grows meanwhile is not followed
+    // bytes that are appended meanwhile are not read
     file.take(most).read_to_end(&mut end).map_err(fail(path))?;
     Ok(Tail {
         text: String::from_utf8_lossy(&end).into_owned(),

@@ -1,26 +1,26 @@
-//! Makes directories and files.
+//! Creates directories and files.
 
-use super::{error::SentinelError, mounts::absolute, remove};
+use super::{error::SentinelError, files::FilePart, mounts::absolute, remove};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, Permissions},
     io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 /// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFile {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its content.
+    /// Content of the file.
     pub content: String,
-    /// Its permissions, such as `0o755`.
+    /// Permissions, such as `0o755`.
     pub mode: u32,
 }
 
-/// Removes, then makes. Checks all paths before touching anything.
+/// Removes paths, then creates directories and files. Checks all paths before changing anything.
 pub(super) fn make(
     old: &[PathBuf],
     dirs: &[(PathBuf, u32)],
@@ -55,8 +55,32 @@ pub(super) fn make(
     Ok(())
 }
 
+/// Writes a part of a file. The first part creates the file and its directories.
+pub(super) fn write_part(path: &Path, offset: u64, part: &FilePart) -> Result<(), SentinelError> {
+    let failed = |error| SentinelError::Change {
+        what: "write",
+        path: path.to_owned(),
+        error,
+    };
+    let bytes = part
+        .bytes()
+        .map_err(|error| failed(std::io::Error::other(error)))?;
+    let write = || {
+        if let Some(parent) = path.parent().filter(|_| offset == 0) {
+            fs::create_dir_all(parent)?;
+        }
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(offset == 0)
+            .open(path)?;
+        file.write_all_at(&bytes, offset)
+    };
+    write().map_err(failed)
+}
+
 fn directory(path: &Path, mode: u32) -> std::io::Result<()> {
-    // private until it has the requested mode
+    // readable by its owner only, until it has the requested mode
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o755)
@@ -65,7 +89,7 @@ fn directory(path: &Path, mode: u32) -> std::io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
 }
 
-/// Written under another name first, so that no reader sees half of it.
+/// Writes a file under a temporary name and renames it, so that no reader sees an incomplete file.
 fn write(file: &NewFile) -> std::io::Result<()> {
     let name = file
         .path

@@ -1,4 +1,4 @@
-//! The EC2 metadata service, in its second version, which requires a token.
+//! Client of the EC2 metadata service, version 2 (IMDSv2), which requires a token.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -6,96 +6,96 @@ use ureq::{Agent, Body, http::Response};
 
 /// Address of the metadata service, the same on every instance.
 pub const METADATA: &str = "http://169.254.169.254";
-/// Time limit of a request: the service is on the same machine.
+/// Time limit of a request; short, because the service is on the same machine.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Lifetime of a token, which is used for one query.
+/// Lifetime of a token, seconds; a token serves one query.
 const TOKEN_LIFE_S: &str = "60";
-/// Maximum length of an answer.
+/// Maximum length of an answer, bytes.
 const MAX_LENGTH: u64 = 16 << 10;
 
 /// A notice that the cloud will reclaim a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
-    /// `terminate`, `stop`, `hibernate`.
+pub struct MetadataNotice {
+    /// The announced action: `terminate`, `stop`, `hibernate`.
     pub action: String,
-    /// When, as the cloud words it: RFC 3339.
+    /// Announced time, RFC 3339, as the service returns it.
     pub time: String,
 }
 
-/// The cloud instance that a node is.
+/// Facts of the cloud instance on which this node runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceFacts {
-    /// `i-...`.
+    /// Instance id: `i-...`.
     pub id: Option<String>,
-    /// Its type, as in `c5.xlarge`.
+    /// Instance type, as in `c5.xlarge`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Its zone.
+    /// Availability zone.
     pub zone: Option<String>,
-    /// `spot`, `on-demand`.
+    /// Purchase option: `spot`, `on-demand`.
     pub market: Option<String>,
 }
 
-/// What the metadata service did not tell.
+/// A failure of the metadata service.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// It does not answer; a node that is no instance has none.
+    /// The service does not answer. A machine that is not an instance has no such service.
     #[error("the metadata service at {address} does not answer: {error}")]
     Silent {
-        /// Its address.
+        /// Address of the service.
         address: String,
-        /// Why.
+        /// The reason.
         error: Box<ureq::Error>,
     },
-    /// It did not give a token.
+    /// The service did not return a token.
     #[error("the metadata service at {address} did not give a token: {why}")]
     NoToken {
-        /// Its address.
+        /// Address of the service.
         address: String,
-        /// Why.
+        /// The reason.
         why: NoText,
     },
-    /// A value could not be asked for.
+    /// A value could not be requested from the service.
     #[error("{url}: {error}")]
     Ask {
-        /// What was asked for.
+        /// The requested address.
         url: String,
-        /// Why.
+        /// The reason.
         error: Box<ureq::Error>,
     },
-    /// A value could not be read.
+    /// An answer of the service could not be read.
     #[error("{url}: {why}")]
     Read {
-        /// What was asked for.
+        /// The requested address.
         url: String,
-        /// Why.
+        /// The reason.
         why: NoText,
     },
-    /// A notice of another form.
+    /// A notice does not have the expected form.
     #[error("spot/instance-action of the metadata service: {error}: {message}")]
     Notice {
-        /// Why.
+        /// The reason.
         error: serde_json::Error,
-        /// What it says.
+        /// Text of the notice.
         message: String,
     },
 }
 
-/// Why an answer of the metadata service has no text.
+/// Why the text of an answer could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum NoText {
-    /// It refuses.
+    /// The service answered with this error status.
     #[error("it answers {0}")]
     Status(u16),
-    /// It does not know what it was asked for.
-    #[error("it does not support them")]
+    /// The service does not offer the requested item.
+    #[error("it does not support tokens")]
     Unsupported,
-    /// It broke off, or is too long.
+    /// The answer was interrupted, or is too long.
     #[error("{0}")]
     Unreadable(Box<ureq::Error>),
 }
 
-/// A metadata service that has given a token.
+/// A metadata service, with the token that it returned.
 struct Service<'a> {
     agent: Agent,
     address: &'a str,
@@ -105,7 +105,7 @@ struct Service<'a> {
 impl<'a> Service<'a> {
     fn open(address: Option<&'a str>) -> Result<Self, MetadataError> {
         let address = address.unwrap_or(METADATA).trim_end_matches('/');
-        // without the node's proxies: this address is local
+        // ignore the node's proxies: the service is local
         let config = Agent::config_builder()
             .timeout_global(Some(LIMIT))
             .proxy(None)
@@ -132,7 +132,7 @@ impl<'a> Service<'a> {
         })
     }
 
-    /// Reads a value; `None` if it does not exist.
+    /// Reads a value of the service; `None` if the value does not exist.
     fn get(&self, name: &str) -> Result<Option<String>, MetadataError> {
         let url = format!("{}/latest/meta-data/{name}", self.address);
         match self
@@ -166,8 +166,8 @@ fn text(mut answer: Response<Body>) -> Result<Option<String>, NoText> {
     }
 }
 
-/// Asks whether the cloud is about to reclaim this machine.
-pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, MetadataError> {
+/// Queries whether the cloud is about to reclaim this machine.
+pub(super) fn notice(address: Option<&str>) -> Result<Option<MetadataNotice>, MetadataError> {
     let Some(message) = Service::open(address)?.get("spot/instance-action")? else {
         return Ok(None);
     };
@@ -176,7 +176,7 @@ pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, MetadataEr
         .map_err(|error| MetadataError::Notice { error, message })
 }
 
-/// Asks which instance this machine is.
+/// Queries the facts of the instance on which this process runs.
 pub(super) fn instance(address: Option<&str>) -> Result<InstanceFacts, MetadataError> {
     let service = Service::open(address)?;
     Ok(InstanceFacts {
@@ -197,7 +197,8 @@ mod tests {
         thread,
     };
 
-    /// A service that speaks as the real one: tokens by PUT alone, nothing without one. It serves a given number of requests.
+    /// Starts a service that behaves like the real one: it returns tokens for PUT only, and refuses requests without a token. Returns its address. It
+    /// serves a given number of requests.
     fn service(entries: &[(&str, &str)], requests: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
@@ -264,11 +265,11 @@ mod tests {
             )],
             2,
         );
-        let told = notice(Some(&address))
+        let announced = notice(Some(&address))
             .expect("it answers")
             .expect("a notice");
         assert_eq!(
-            (told.action.as_str(), told.time.as_str()),
+            (announced.action.as_str(), announced.time.as_str()),
             ("terminate", "2026-01-02T03:04:05Z")
         );
     }

@@ -1,9 +1,8 @@
-//! The sentinel: one small process on every node of a site, that answers the agent's questions, ends what it is told to, and says all the
-//! time that it is alive.
+//! The sentinel: one small process on every node of a site. It answers the agent's requests, ends processes on request, and sends heartbeats.
 //!
-//! It speaks JSON lines on standard input and output, whatever carries them (ssh, srun, a pipe). A request is `{"id":1,"do":"clock"}`, its
-//! answer `{"id":1,"ok":{…}}` or `{"id":1,"error":"…"}`, and between them there are beats, `{"beat":7,"at_ns":…}`. When the line closes, or
-//! the other end is silent for longer than was agreed, the sentinel ends what it was told to guard, and goes.
+//! The protocol is JSON lines on standard input and output, over any connection (ssh, srun, a pipe). A request is `{"id":1,"do":"clock"}`, its answer
+//! `{"id":1,"ok":{…}}` or `{"id":1,"error":"…"}`. Between the answers there are heartbeats, `{"beat":7,"at_ns":…}`. When the connection closes, or
+//! the agent is silent for longer than agreed, the sentinel ends the processes that it guards, and exits.
 
 mod answer;
 mod conditions;
@@ -13,6 +12,7 @@ mod end;
 mod error;
 mod facts;
 mod files;
+mod levels;
 mod make;
 mod metadata;
 mod mounts;
@@ -21,21 +21,28 @@ mod remove;
 mod request;
 mod series;
 mod serve;
+mod storage;
 
 pub use answer::{Sentinel, answer};
 pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
 pub use deltas::{DeltaDone, DeltaOptions, DeltaProblem, DeltaWork, StoredFigures};
-pub use end::{Ended, EndedProcess};
+pub use end::{EndedProcess, EndedProcesses};
 pub use error::SentinelError;
-pub use facts::{CpuFacts, Facts, Interface};
-pub use files::{Content, Digested, Entry, FileFound, ListingFound, Part, Tail};
+pub use facts::{CpuFacts, Interface, NodeFacts, cpu_here};
+pub use files::{Digested, FileContent, FileFound, FilePart, ListedEntry, ListingFound, Tail};
+pub use levels::{
+    FileTable, Flow, FlowSource, FlowTarget, KeptKind, KeptPart, KeptPath, LevelDone,
+    LevelManifest, LevelProblem, LevelWork, Movement, Piece, PortRequest, StreamLink, StreamTarget,
+    StreamToken,
+};
 pub use make::NewFile;
-pub use metadata::{InstanceFacts, METADATA, MetadataError, Notice};
-pub use mounts::{Mount, Place, Space, read_mounts};
+pub use metadata::{InstanceFacts, METADATA, MetadataError, MetadataNotice};
+pub use mounts::{Mount, MountPlace, MountSpace, file_system_type, read_mounts};
 pub use ranks::RankProcess;
 pub use remove::removable;
-pub use request::{Answer, Request};
+pub use request::{SentinelAnswer, SentinelRequest};
 pub use series::{CheckpointFiles, SeriesState};
 pub use serve::{
     AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve,
 };
+pub use storage::{CounterText, ServersFound, ServersOf};

@@ -1,4 +1,4 @@
-//! Mounted file systems, and their free space.
+//! Mounted file systems and their free space.
 
 use super::error::SentinelError;
 use nix::sys::statvfs::statvfs;
@@ -11,60 +11,78 @@ use std::{
 
 /// The file system of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The path that was asked about.
+pub struct MountPlace {
+    /// The requested path.
     pub path: PathBuf,
-    /// Its nearest ancestor that exists, or itself.
+    /// The requested path if it exists, otherwise its nearest existing ancestor.
     pub existing: PathBuf,
     /// Type of the file system, such as `ext4`, `nfs4`, `tmpfs`, `fuse.glusterfs`.
     pub file_system: String,
-    /// What is mounted: a device, `server:/export`, a word.
+    /// The mounted source: a device, `server:/export`, or a keyword such as `tmpfs`.
     pub source: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount_point: PathBuf,
-    /// Number of the device. Only on one and the same node does it tell file systems apart.
+    /// Device number, which identifies a file system on this node only.
     pub device: u64,
-    /// Number of `existing` in the file system.
+    /// Inode number of `existing`.
     pub inode: u64,
+}
+
+impl MountPlace {
+    /// Returns whether the file system stores its files in memory.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        ["tmpfs", "ramfs"].contains(&self.file_system.as_str())
+    }
+}
+
+/// Returns the memory that programs can still allocate, bytes.
+fn available_memory() -> Option<u64> {
+    let all = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = all
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib << 10)
 }
 
 /// The free space of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Space {
-    /// Where.
+pub struct MountSpace {
+    /// The path and its file system.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: MountPlace,
     /// Bytes that a user without privileges may still write.
     pub free_bytes: u64,
-    /// Bytes of the file system.
+    /// Size of the file system, bytes.
     pub total_bytes: u64,
-    /// Files that may still be made; `None` where the file system does not count them.
+    /// Number of files that can still be created; `None` if the file system does not count files.
     pub free_files: Option<u64>,
 }
 
-/// A line of `/proc/self/mountinfo`.
+/// A mount, from a line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub point: PathBuf,
     /// Type of the file system.
     pub file_system: String,
-    /// What is mounted.
+    /// The mounted source.
     pub source: String,
 }
 
-/// What is mounted, in order: a later mount hides an earlier one of the same point.
+/// Returns the mounts in the kernel's order: a later mount hides an earlier one at the same mount point.
 pub(super) fn mounts() -> Vec<Mount> {
     read_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default())
 }
 
-/// Reads a table in the form of `/proc/self/mountinfo`; lines of another form are passed over.
+/// Parses a table in the format of `/proc/self/mountinfo`. Lines of another form are skipped.
 #[must_use]
 pub fn read_mounts(table: &[u8]) -> Vec<Mount> {
     table.split(|b| *b == b'\n').filter_map(parse).collect()
 }
 
-/// `36 35 98:0 /root /point options [optional]... - type source options`
+/// Parses a line: `36 35 98:0 root /mount-point options [optional]... - type source options`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
     let dash = fields.iter().position(|f| *f == b"-")?;
@@ -76,7 +94,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Blanks and the like stand there as `\040`.
+/// Decodes octal escapes: a blank is written as `\040`.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut at = 0;
@@ -99,7 +117,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Refuses relative paths.
+/// Fails if a path is relative.
 pub(super) fn absolute(path: &Path) -> Result<(), SentinelError> {
     if path.is_absolute() {
         Ok(())
@@ -111,8 +129,8 @@ pub(super) fn absolute(path: &Path) -> Result<(), SentinelError> {
     }
 }
 
-/// The file system of a path.
-pub(super) fn place(path: &Path) -> Result<Place, SentinelError> {
+/// Returns the file system of a path.
+pub(super) fn place(path: &Path) -> Result<MountPlace, SentinelError> {
     absolute(path)?;
     let existing = path
         .ancestors()
@@ -133,7 +151,7 @@ pub(super) fn place(path: &Path) -> Result<Place, SentinelError> {
         || ("unknown".to_owned(), String::new(), PathBuf::from("/")),
         |m| (m.file_system, m.source, m.point),
     );
-    Ok(Place {
+    Ok(MountPlace {
         path: path.to_owned(),
         existing: existing.to_owned(),
         file_system,
@@ -144,17 +162,30 @@ pub(super) fn place(path: &Path) -> Result<Place, SentinelError> {
     })
 }
 
-/// The free space at a path.
-pub(super) fn space(path: &Path) -> Result<Space, SentinelError> {
+/// Returns the type of the file system of an absolute path, such as `ext4`.
+///
+/// # Errors
+/// The path cannot be examined.
+pub fn file_system_type(path: &Path) -> Result<String, SentinelError> {
+    place(path).map(|place| place.file_system)
+}
+
+/// Returns the free space at a path.
+pub(super) fn space(path: &Path) -> Result<MountSpace, SentinelError> {
     let place = place(path)?;
     let stat = statvfs(&place.existing).map_err(|error| SentinelError::Read {
         path: place.existing.clone(),
         error: error.into(),
     })?;
     let unit = stat.fragment_size();
-    Ok(Space {
+    let mut free_bytes = stat.blocks_available().saturating_mul(unit);
+    if place.is_in_memory() {
+        // files of a file system in memory cannot use memory that programs use, even if the file system reports more free space
+        free_bytes = free_bytes.min(available_memory().unwrap_or(u64::MAX));
+    }
+    Ok(MountSpace {
         place,
-        free_bytes: stat.blocks_available().saturating_mul(unit),
+        free_bytes,
         total_bytes: stat.blocks().saturating_mul(unit),
         free_files: (stat.files() > 0).then(|| stat.files_available()),
     })
@@ -178,6 +209,16 @@ mod tests {
         );
         assert_eq!(parse(b""), None);
         assert_eq!(parse(b"36 35 98:0 / / rw -"), None);
+    }
+
+    #[test]
+    fn files_in_memory_have_no_more_room_than_memory_has() {
+        let space = space(Path::new("/dev/shm")).expect("space");
+        if space.place.is_in_memory() {
+            let memory = available_memory().expect("meminfo");
+            // other programs allocate and free memory meanwhile
+            assert!(space.free_bytes < memory + (1 << 30), "{space:?} {memory}");
+        }
     }
 
     #[test]

@@ -1,26 +1,31 @@
 //! Finds the ranks of a run on this node.
 
+use super::error::SentinelError;
 use cvc_image::Role;
 use cvc_os::proc::{self, ProcessId};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A rank of a run, from its environment.
+/// A rank of a run, identified by its environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankProcess {
-    /// Its rank in the whole run.
+    /// Rank in the whole run.
     pub rank: u32,
-    /// The process.
+    /// Process number.
     pub pid: u32,
-    /// Name of its program.
+    /// Name of the program.
     pub program: String,
 }
 
-/// Variables in which process managers give a process its rank, most reliable first: Hydra and PMI2, PMIx, Open MPI.
+/// Environment variables in which process managers pass the rank to a process, most reliable first: Hydra and PMI2, PMIx, Open MPI.
 const RANK_VARIABLES: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"];
 
-/// The rank that a process was given. srun numbers everything that it starts, launchers' proxies and the batch script too, so that its own
-/// variable counts only where no process manager has spoken, and inside a step.
+/// Returns the rank that a process was given. srun sets its own variable for every process that it starts, also for launchers' proxies and the batch
+/// script. The variable of srun therefore counts only inside a job step, and only if no process manager has set its own variable.
 fn rank_of(environment: &BTreeMap<String, String>) -> Option<u32> {
     let number = |name: &str| environment.get(name)?.parse().ok();
     let by_slurm = || {
@@ -35,7 +40,7 @@ fn rank_of(environment: &BTreeMap<String, String>) -> Option<u32> {
         .or_else(by_slurm)
 }
 
-/// The ranks of a run that are alive here, in rank order. A rank that has started processes of its own is listed once, by the topmost.
+/// Returns the living ranks of a run on this node, in rank order. A rank that has started further processes is listed once, by its topmost process.
 pub(super) fn ranks(marker: &str) -> Vec<RankProcess> {
     let mark = format!("{}={marker}", proc::MARK);
     let parents = proc::parents();
@@ -58,6 +63,20 @@ pub(super) fn ranks(marker: &str) -> Vec<RankProcess> {
         .collect();
     ranks.sort_by_key(|r| (r.rank, r.pid));
     ranks
+}
+
+/// Sends a signal to the living ranks of a run on this node. Returns the ranks that received the signal.
+///
+/// # Errors
+/// The signal number does not exist.
+pub(super) fn signal(marker: &str, number: i32) -> Result<Vec<RankProcess>, SentinelError> {
+    let signal = Signal::try_from(number).map_err(|_| SentinelError::Signal(number))?;
+    let mut ranks = ranks(marker);
+    // a rank that has just ended needs no signal
+    ranks.retain(|rank| {
+        i32::try_from(rank.pid).is_ok_and(|pid| kill(Pid::from_raw(pid), signal).is_ok())
+    });
+    Ok(ranks)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Removes files, within limits: requests come from another machine, and a mistake there must not cost a node its files.
+//! Removes files, within limits: requests come from another machine, and a wrong request must not destroy other files of the node.
 
 use super::{
     error::SentinelError,
@@ -14,10 +14,11 @@ use std::{
 /// Minimum number of components of a path that may be removed, the root included: `/tmp/run` has three.
 const MIN_PARTS: usize = 3;
 
-/// Whether a path may be removed with all that is in it.
+/// Checks whether a path may be removed with its contents.
 ///
 /// # Errors
-/// The reason why not: it is relative or has `..`, has too few parts, is or holds a home or a mount point.
+/// The reason why the path must not be removed: it is relative, contains `..`, has too few components, or is or contains a home directory or a mount
+/// point.
 pub fn removable(path: &Path) -> Result<(), SentinelError> {
     absolute(path)?;
     let refuse = |why| {
@@ -29,7 +30,7 @@ pub fn removable(path: &Path) -> Result<(), SentinelError> {
     if path.components().any(|c| matches!(c, Component::ParentDir)) {
         return refuse("its path has `..`");
     }
-    // by its real name as well: a link above it may lead anywhere; the last part itself is removed as a link, not followed
+    // also check the resolved path, because a parent may be a link; the last component is removed as a link, not followed
     let real = match (
         path.parent().and_then(|p| p.canonicalize().ok()),
         path.file_name(),
@@ -52,14 +53,14 @@ pub fn removable(path: &Path) -> Result<(), SentinelError> {
     Ok(())
 }
 
-/// Homes of this user, as the environment and the user database say.
+/// Returns the home directories of this user, from the environment and the user database.
 fn homes() -> Vec<PathBuf> {
-    let told = std::env::var_os("HOME").map(PathBuf::from);
+    let from_environment = std::env::var_os("HOME").map(PathBuf::from);
     let listed = User::from_uid(Uid::effective())
         .ok()
         .flatten()
         .map(|u| u.dir);
-    let mut homes: Vec<PathBuf> = told
+    let mut homes: Vec<PathBuf> = from_environment
         .into_iter()
         .chain(listed)
         .filter(|p| p.is_absolute())
@@ -69,7 +70,7 @@ fn homes() -> Vec<PathBuf> {
     homes
 }
 
-/// Checks all paths: nothing is removed if one of them may not be.
+/// Checks all paths, so that nothing is removed if one of them must not be.
 pub(super) fn all_removable(paths: &[PathBuf]) -> Result<(), SentinelError> {
     paths.iter().try_for_each(|p| removable(p))
 }

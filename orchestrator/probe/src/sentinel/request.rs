@@ -3,14 +3,16 @@
 use super::{
     conditions::Conditions,
     deltas::{DeltaDone, DeltaProblem, DeltaWork},
-    end::Ended,
-    facts::Facts,
-    files::{Digested, FileFound, ListingFound, Part, Tail},
+    end::EndedProcesses,
+    facts::NodeFacts,
+    files::{Digested, FileFound, FilePart, ListingFound, Tail},
+    levels::{LevelDone, LevelProblem, LevelWork},
     make::NewFile,
-    metadata::{InstanceFacts, Notice},
-    mounts::Space,
+    metadata::{InstanceFacts, MetadataNotice},
+    mounts::MountSpace,
     ranks::RankProcess,
     series::{CheckpointFiles, SeriesState},
+    storage::{CounterText, ServersFound, ServersOf},
 };
 use cvc_image::CheckpointDir;
 use serde::{Deserialize, Serialize};
@@ -19,158 +21,195 @@ use std::path::PathBuf;
 /// A request. Paths are absolute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub enum Request {
-    /// Asks for the facts of the node. Answer: [`Answer::Facts`].
+pub enum SentinelRequest {
+    /// Requests the facts of the node. Answer: [`SentinelAnswer::Facts`].
     Facts {
-        /// Paths whose file system is requested.
+        /// Paths whose file systems are described.
         #[serde(default)]
         paths: Vec<PathBuf>,
     },
-    /// Asks for what may disturb measurements on the node. Answer: [`Answer::Conditions`].
+    /// Reads the settings and the activity of the node that may disturb measurements. Answer: [`SentinelAnswer::Conditions`].
     Conditions,
-    /// Asks for the time. Answer: [`Answer::Clock`].
+    /// Reads the node's clock. Answer: [`SentinelAnswer::Clock`].
     Clock,
-    /// Asks for free space. Answer: [`Answer::Free`], in the order of the paths.
+    /// Measures the free space at paths. Answer: [`SentinelAnswer::Free`], in the order of the paths.
     Free {
-        /// They need not exist: the nearest ancestor that does is meant.
+        /// The paths. For a path that does not exist, its nearest existing ancestor is measured.
         paths: Vec<PathBuf>,
     },
-    /// Replaces a run's directories and files. Answer: [`Answer::Done`], or an error that says what could not be made.
+    /// Replaces a run's directories and files. Answer: [`SentinelAnswer::Done`], or an error that names the path that failed.
     Make {
-        /// Removed before, with all that is in them; a missing one is not an error.
+        /// Paths to remove first, directories with their contents. A missing path is not an error.
         #[serde(default)]
         remove: Vec<PathBuf>,
-        /// Directories with their modes; missing parents are made as well.
+        /// Directories to create, with their modes. Missing parents are created as well.
         #[serde(default)]
         dirs: Vec<(PathBuf, u32)>,
-        /// Files, written atomically.
+        /// Files to create; each is written atomically.
         #[serde(default)]
         files: Vec<NewFile>,
     },
-    /// Asks for the cloud instance. Answer: [`Answer::Instance`].
+    /// Reads the id, type, zone and market of the cloud instance. Answer: [`SentinelAnswer::Instance`].
     Instance {
         /// Address of the metadata service, if not [`super::METADATA`].
         #[serde(default)]
         service: Option<String>,
     },
-    /// Asks whether the cloud is about to reclaim this machine. Answer: [`Answer::Notice`].
+    /// Checks whether the cloud is about to reclaim this machine. Answer: [`SentinelAnswer::Notice`].
     Notice {
         /// Address of the metadata service, if not [`super::METADATA`].
         #[serde(default)]
         service: Option<String>,
     },
-    /// Asks for the ranks of a run. Answer: [`Answer::Ranks`].
+    /// Lists the living ranks of a run on this node. Answer: [`SentinelAnswer::Ranks`].
     Ranks {
         /// Value of `CVC_RUN` in the environment of the run's processes.
         marker: String,
     },
-    /// Guards a run: its processes are ended when the connection closes. Answer: [`Answer::Done`].
+    /// Sends a signal to the ranks of a run. Answer: [`SentinelAnswer::Ranks`], the ranks that received the signal.
+    Signal {
+        /// Value of `CVC_RUN`.
+        marker: String,
+        /// Number of the signal.
+        signal: i32,
+    },
+    /// Guards a run: when the connection closes, the run's processes are ended. Answer: [`SentinelAnswer::Done`].
     Guard {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// Working directories of its processes, by which those restarted by DMTCP are found.
+        /// Working directories of the run's processes, by which processes restarted by DMTCP are found.
         dirs: Vec<PathBuf>,
-        /// Directories to remove then: those that are the run's own on this node.
+        /// Directories of the run on this node, to remove when the connection closes.
         #[serde(default)]
         remove: Vec<PathBuf>,
     },
-    /// Stops guarding a run. Answer: [`Answer::Done`].
+    /// Stops guarding a run. Answer: [`SentinelAnswer::Done`].
     Unguard {
         /// Value of `CVC_RUN`.
         marker: String,
     },
-    /// Ends everything of a run here: TERM, then KILL; marked processes and all below them, those that DMTCP restarted in its directories,
-    /// launchers' proxies above them, and the shared-memory files that they leave. Answer: [`Answer::Ended`].
+    /// Ends all processes of a run on this node with TERM, then KILL: marked processes and their descendants, processes that DMTCP restarted in the
+    /// run's directories, and launchers' proxies above them. Removes the shared-memory files that these processes leave. Answer:
+    /// [`SentinelAnswer::Ended`].
     End {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// Working directories of its processes.
+        /// Working directories of the run's processes.
         dirs: Vec<PathBuf>,
         /// Time between TERM and KILL, seconds.
         grace_s: f64,
     },
-    /// Reads a checkpoint directory. Answer: [`Answer::Images`].
+    /// Reads the images in a checkpoint directory. Answer: [`SentinelAnswer::Images`].
     Images {
         /// The directory.
         dir: PathBuf,
     },
-    /// Compares a checkpoint with those of the same run that lay there before. Answer: [`Answer::Series`].
+    /// Compares a checkpoint with the checkpoints of the same run that were read before. Answer: [`SentinelAnswer::Series`].
     Series {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// Where it is.
+        /// Location of the checkpoint's files.
         files: CheckpointFiles,
-        /// Number of the checkpoint, from 1. A known one begins the series anew from there.
+        /// Number of the checkpoint, from 1. If a checkpoint of this number was read before, the series continues from there and later ones are
+        /// dropped.
         number: u32,
     },
-    /// Works with the deltas of a run's checkpoints. Answer: [`Answer::Deltas`].
+    /// Stores or restores a run's checkpoints as deltas. Answer: [`SentinelAnswer::Deltas`].
     Deltas {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// Directory for nothing else.
+        /// Directory used for the deltas only.
         dir: PathBuf,
-        /// The work.
+        /// The operation to do.
         work: DeltaWork,
     },
-    /// Forgets the checkpoints of a run that were compared. Answer: [`Answer::Done`].
+    /// Keeps, copies or restores a run's checkpoints on nodes. Answer: [`SentinelAnswer::Levels`].
+    Levels {
+        /// Value of `CVC_RUN`.
+        marker: String,
+        /// Directory used for the kept checkpoints only.
+        dir: PathBuf,
+        /// The operation to do.
+        work: LevelWork,
+    },
+    /// Discards the page hashes of a run whose checkpoints were compared. Answer: [`SentinelAnswer::Done`].
     SeriesEnd {
         /// Value of `CVC_RUN`.
         marker: String,
     },
-    /// Lists a directory, to see whether it still changes. Answer: [`Answer::Listing`].
+    /// Lists a directory; two listings show whether it still changes. Answer: [`SentinelAnswer::Listing`].
     Listing {
         /// The directory.
         dir: PathBuf,
-        /// Only names that end in one of these; all, if there are none.
+        /// Suffixes: only names with one of these suffixes are listed. Without suffixes, all names are listed.
         #[serde(default)]
         suffixes: Vec<String>,
     },
-    /// Files that match patterns. Answer: [`Answer::Globs`].
+    /// Lists the files that match patterns. Answer: [`SentinelAnswer::Globs`].
     Globs {
-        /// Base of relative patterns.
+        /// Directory to which relative patterns refer.
         dir: PathBuf,
         /// Patterns, such as `out/*.dat` or `/scratch/run-1/*.dat`.
         patterns: Vec<String>,
     },
-    /// Lengths and contents' digests of files. Answer: [`Answer::Digest`], in their order.
+    /// Reads files and returns their lengths and digests, in the order of the files. Answer: [`SentinelAnswer::Digest`].
     Digest {
-        /// The files.
+        /// Files to read.
         files: Vec<PathBuf>,
     },
-    /// Removes paths; a missing one is not an error. Answer: [`Answer::Done`].
+    /// Removes paths; a missing path is not an error. Answer: [`SentinelAnswer::Done`].
     Remove {
-        /// Directories, with all that is in them.
+        /// Directories to remove with their contents.
         #[serde(default)]
         dirs: Vec<PathBuf>,
-        /// Files.
+        /// Files to remove.
         #[serde(default)]
         files: Vec<PathBuf>,
     },
-    /// Replaces a directory by a copy of another. Answer: [`Answer::Done`].
+    /// Replaces a directory by a copy of another directory. Answer: [`SentinelAnswer::Done`].
     Copy {
-        /// The directory.
+        /// The directory to copy.
         from: PathBuf,
-        /// Path of the copy.
+        /// Path of the copy; what exists there is removed first.
         to: PathBuf,
     },
-    /// Reads a part of a file, to be put together elsewhere. Answer: [`Answer::Part`].
+    /// Reads a part of a file, so that the receiver can assemble the file from its parts. Answer: [`SentinelAnswer::Part`].
     Part {
-        /// The file.
+        /// The file to read.
         path: PathBuf,
-        /// Where the part begins, bytes.
+        /// Offset of the part, bytes.
         offset: u64,
     },
-    /// Reads the end of a file. Answer: [`Answer::Read`].
-    Read {
-        /// The file.
+    /// Writes a part of a file. The first part creates the file and its directories. Answer: [`SentinelAnswer::Done`].
+    Write {
+        /// The file to write.
         path: PathBuf,
-        /// Maximum number of its last bytes.
+        /// Offset of the part, bytes.
+        offset: u64,
+        /// Bytes of the part.
+        part: FilePart,
+    },
+    /// Reads the end of a file. Answer: [`SentinelAnswer::Read`].
+    Read {
+        /// The file to read.
+        path: PathBuf,
+        /// Maximum number of bytes to read at the end of the file.
         most_bytes: u64,
+    },
+    /// Reads the counters that a file system keeps of its clients. Answer: [`Answer::Counters`].
+    Counters {
+        /// A path in the file system.
+        path: PathBuf,
+    },
+    /// Lists the servers of a file system that are in service. Answer: [`Answer::Servers`].
+    Servers {
+        /// How the servers are found.
+        servers: ServersOf,
     },
 }
 
-impl Request {
-    /// Its name in messages, as after `do`.
+impl SentinelRequest {
+    /// Returns the request's name for messages, as in the field `do` of the protocol.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -182,12 +221,14 @@ impl Request {
             Self::Instance { .. } => "instance",
             Self::Notice { .. } => "notice",
             Self::Ranks { .. } => "ranks",
+            Self::Signal { .. } => "signal",
             Self::Guard { .. } => "guard",
             Self::Unguard { .. } => "unguard",
             Self::End { .. } => "end",
             Self::Images { .. } => "images",
             Self::Series { .. } => "series",
             Self::Deltas { .. } => "deltas",
+            Self::Levels { .. } => "levels",
             Self::SeriesEnd { .. } => "series-end",
             Self::Listing { .. } => "listing",
             Self::Globs { .. } => "globs",
@@ -195,7 +236,10 @@ impl Request {
             Self::Remove { .. } => "remove",
             Self::Copy { .. } => "copy",
             Self::Part { .. } => "part",
+            Self::Write { .. } => "write",
             Self::Read { .. } => "read",
+            Self::Counters { .. } => "counters",
+            Self::Servers { .. } => "servers",
         }
     }
 }
@@ -203,48 +247,54 @@ impl Request {
 /// An answer of a sentinel.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// Done.
+pub enum SentinelAnswer {
+    /// The request was carried out and returns no data.
     Done,
-    /// To [`Request::Facts`].
-    Facts(Box<Facts>),
-    /// To [`Request::Conditions`].
+    /// Answer to [`SentinelRequest::Facts`].
+    Facts(Box<NodeFacts>),
+    /// Answer to [`SentinelRequest::Conditions`].
     Conditions(Box<Conditions>),
-    /// To [`Request::Clock`]: nanoseconds since 1970, by the node's own clock.
+    /// Answer to [`SentinelRequest::Clock`], by the node's own clock.
     Clock {
-        /// Time at which the request was read.
+        /// Time at which the request was read, nanoseconds since 1970.
         at_ns: i64,
     },
-    /// To [`Request::Free`].
-    Free(Vec<Space>),
-    /// To [`Request::Instance`].
+    /// Answer to [`SentinelRequest::Free`].
+    Free(Vec<MountSpace>),
+    /// Answer to [`SentinelRequest::Instance`].
     Instance(InstanceFacts),
-    /// To [`Request::Notice`].
-    Notice(Option<Notice>),
-    /// To [`Request::Ranks`], in rank order.
+    /// Answer to [`SentinelRequest::Notice`].
+    Notice(Option<MetadataNotice>),
+    /// Answer to [`SentinelRequest::Ranks`] and [`SentinelRequest::Signal`], in rank order.
     Ranks(Vec<RankProcess>),
-    /// To [`Request::End`].
-    Ended(Ended),
-    /// To [`Request::Images`].
+    /// Answer to [`SentinelRequest::End`].
+    Ended(EndedProcesses),
+    /// Answer to [`SentinelRequest::Images`].
     Images(Box<CheckpointDir>),
-    /// To [`Request::Series`].
+    /// Answer to [`SentinelRequest::Series`].
     Series(SeriesState),
-    /// To [`Request::Deltas`].
+    /// Answer to [`SentinelRequest::Deltas`].
     Deltas(Result<DeltaDone, DeltaProblem>),
-    /// To [`Request::Listing`].
+    /// Answer to [`SentinelRequest::Levels`].
+    Levels(Result<LevelDone, LevelProblem>),
+    /// Answer to [`SentinelRequest::Listing`].
     Listing(ListingFound),
-    /// To [`Request::Globs`], by path.
+    /// Answer to [`SentinelRequest::Globs`], sorted by path.
     Globs(Vec<FileFound>),
-    /// To [`Request::Digest`].
+    /// Answer to [`SentinelRequest::Digest`].
     Digest(Vec<Digested>),
-    /// To [`Request::Part`].
-    Part(Part),
-    /// To [`Request::Read`].
+    /// Answer to [`SentinelRequest::Part`].
+    Part(FilePart),
+    /// Answer to [`SentinelRequest::Read`].
     Read(Tail),
+    /// Answer to [`Request::Counters`].
+    Counters(CounterText),
+    /// Answer to [`Request::Servers`].
+    Servers(ServersFound),
 }
 
-impl Answer {
-    /// Its name in messages.
+impl SentinelAnswer {
+    /// Returns the answer's name for messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -260,11 +310,14 @@ impl Answer {
             Self::Images(_) => "images",
             Self::Series(_) => "series",
             Self::Deltas(_) => "deltas",
+            Self::Levels(_) => "levels",
             Self::Listing(_) => "listing",
             Self::Globs(_) => "globs",
             Self::Digest(_) => "digest",
             Self::Part(_) => "part",
             Self::Read(_) => "read",
+            Self::Counters(_) => "counters",
+            Self::Servers(_) => "servers",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What differs between the checkpoints of a run that lie on this node, measured before the next one overwrites them.
+//! Differences between the checkpoints of a run on this node, measured before the next one overwrites them.
 
 use super::{error::SentinelError, files::FileFound};
 use cvc_delta::{
@@ -15,33 +15,34 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-/// What was measured of a checkpoint of a series: of the images of one node, in blocks of a page.
+/// Measurements of a checkpoint of a series: the images of one node, compared in blocks of one page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeriesState {
-    /// Bytes of all its blocks, uncompressed, without the headers of images.
+    /// Bytes of all blocks of the checkpoint, uncompressed, without the headers of images.
     pub bytes: u64,
-    /// Of these, bytes of blocks that an earlier checkpoint does not have at the same place: for each earlier one, the first one first.
+    /// For each earlier checkpoint, in order: bytes of this checkpoint's blocks that changed since then. A block has changed unless the earlier
+    /// checkpoint has the same block at the same place.
     pub changed: Vec<u64>,
-    /// The same since the first checkpoint, by part of the images; empty for the first.
+    /// Bytes that changed since the first checkpoint, by part of the images; empty for the first checkpoint.
     pub since_first: BTreeMap<Part, u64>,
-    /// The same since the checkpoint before.
+    /// Bytes that changed since the previous checkpoint, by part of the images.
     pub since_previous: BTreeMap<Part, u64>,
-    /// Whether it has parts: files of a program have none.
+    /// Whether the bytes are known by part. Only images have parts, not files that a program writes itself.
     #[serde(default)]
     pub has_parts: bool,
-    /// Time to read and hash it, seconds.
+    /// Time to read and hash the checkpoint, seconds.
     pub hash_s: f64,
 }
 
-/// Where the files of a checkpoint are on this node.
+/// Location of the files of a checkpoint on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckpointFiles {
-    /// In a directory, with what a checkpointer leaves there of earlier ones.
+    /// A directory that may also contain files that the checkpointer left of earlier checkpoints.
     Dir(PathBuf),
-    /// These are all of it, of a program that runs in this directory and writes them itself.
+    /// All files of a checkpoint that a program writes itself.
     Own {
-        /// The directory.
+        /// The directory in which the program runs.
         work: PathBuf,
         /// The files.
         files: Vec<FileFound>,
@@ -49,7 +50,7 @@ pub enum CheckpointFiles {
 }
 
 impl CheckpointFiles {
-    /// Lists them as a state. `saved`: files that were left of earlier checkpoints.
+    /// Lists the files of the checkpoint. `saved`: files of earlier checkpoints, which are skipped.
     pub(super) fn list(&self, saved: &mut SavedFiles) -> Result<Source, DeltaError> {
         match self {
             Self::Dir(dir) => saved.list(dir),
@@ -58,13 +59,13 @@ impl CheckpointFiles {
     }
 }
 
-/// Returns the name in a state of a file that a program writes.
+/// Returns the name under which a file written by the program is stored in a series.
 pub(super) fn own_name(work: &Path, file: &Path) -> String {
     let below = file.strip_prefix(work).or_else(|_| file.strip_prefix("/"));
     below.unwrap_or(file).display().to_string()
 }
 
-/// Returns files of a program as one state.
+/// Returns files written by a program as the content of one checkpoint.
 pub(super) fn own_state(work: &Path, files: &[FileFound]) -> Source {
     let file = |file: &FileFound| SourceFile {
         name: own_name(work, &file.path),
@@ -81,36 +82,36 @@ pub(super) fn own_state(work: &Path, files: &[FileFound]) -> Source {
     }
 }
 
-/// Files that DMTCP saved for checkpoints beside their images, and leaves there, with the time of their last change.
+/// Files that DMTCP saved for checkpoints next to their images and does not remove, with the time of their last change.
 #[derive(Clone, Debug, Default)]
 pub struct SavedFiles(HashMap<String, SystemTime>);
 
 impl SavedFiles {
-    /// Lists the checkpoint that was written into a directory last: its images, and what DMTCP saved for it in `_files` directories, not what it saved for
-    /// earlier ones that were listed here, nor the script of the restart.
+    /// Lists the files of the last checkpoint written into a directory: its images, and the files that DMTCP saved for it in `_files` directories.
+    /// Omits files that an earlier call listed, and the restart script.
     ///
     /// # Errors
     /// As [`Source::list`].
     pub fn list(&mut self, dir: &Path) -> Result<Source, DeltaError> {
         let mut state = Source::list(dir)?;
         state.files = of_this_checkpoint(state.files, &mut self.0);
-        // its other name
+        // the other name of the restart script
         state.links.retain(|(name, _)| !is_script(name));
         Ok(state)
     }
 }
 
-/// The checkpoints of a run that were read.
+/// The checkpoints of a run that were read until now.
 #[derive(Debug, Default)]
 pub(super) struct NodeSeries {
-    /// Hashes of all: a number of 16 bytes for each page.
+    /// Hashes of all checkpoints, 16 bytes for each page.
     signatures: Vec<Signature>,
-    /// Files of earlier checkpoints that DMTCP leaves beside the images.
+    /// Files that DMTCP saved for earlier checkpoints and left next to the images.
     saved: SavedFiles,
 }
 
 impl NodeSeries {
-    /// Reads a checkpoint, and compares it with those before. A number that is known already begins anew from there.
+    /// Reads a checkpoint, and compares it with the previous ones. If a checkpoint of this number was read before, the series continues from there.
     pub fn add(
         &mut self,
         files: &CheckpointFiles,
@@ -170,8 +171,8 @@ impl NodeSeries {
     }
 }
 
-/// The files of the checkpoint that was written last: its images, and what DMTCP saved for it in `_files` directories, where it leaves what it saved
-/// for earlier ones. The script of the restart is no part of a state.
+/// Returns the files of the last checkpoint: its images, and the files that DMTCP saved for it. The `_files` directories also contain files of
+/// earlier checkpoints, and the restart script belongs to no checkpoint: both are omitted.
 fn of_this_checkpoint(
     files: Vec<SourceFile>,
     left: &mut HashMap<String, SystemTime>,
@@ -185,7 +186,7 @@ fn of_this_checkpoint(
     own.collect()
 }
 
-/// Whether it is the script of the restart, or its other name.
+/// Returns whether a name is that of the restart script, or of the link to the script.
 fn is_script(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "sh")
 }
@@ -228,7 +229,7 @@ mod tests {
                 "ckpt_b_2_files/twice_99606"
             ]
         );
-        // another process saves it
+        // another process saves the same segment
         put("ckpt_b_2_files/segment-7_99611");
         assert_eq!(
             names(&mut left),
@@ -259,16 +260,19 @@ mod tests {
         bytes[0] = 1;
         bytes[page..3 * page].fill(3);
         let third = take(&mut series, 3, &bytes).expect("the third");
-        // the first page is again what it was at first
+        // the first page has its first content again
         assert_eq!(third.changed, [2 * 4096, 3 * 4096]);
         let sum = |parts: &BTreeMap<Part, u64>| parts.values().sum::<u64>();
-        // parts are those of images
+        // changed bytes are listed by part of the images
         assert_eq!(
             (sum(&third.since_first), sum(&third.since_previous)),
             (0, 0)
         );
         let lost = take(&mut series, 5, &bytes).expect_err("the fourth is missing");
-        assert!(lost.to_string().contains("knows 3 of them"), "{lost}");
+        assert!(
+            lost.to_string().contains("has read only 3 of them"),
+            "{lost}"
+        );
         let again = take(&mut series, 1, &bytes).expect("a new series");
         assert!(again.changed.is_empty());
     }

@@ -1,12 +1,12 @@
-//! The connection between an agent and a sentinel, seen from the sentinel.
+//! The sentinel's end of the connection to an agent.
 
 use super::{
     answer::{Sentinel, now_ns},
     error::SentinelError,
     facts,
-    request::{Answer, Request},
+    request::{SentinelAnswer, SentinelRequest},
 };
-use cvc_os::proc::refuse_anothers_proc;
+use cvc_os::proc::refuse_foreign_proc;
 use nix::sys::signal::{SigSet, Signal};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -21,32 +21,32 @@ use std::{
 };
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 4;
-/// Maximum length of a request. Those that write files are the long ones.
+pub const PROTOCOL: u32 = 8;
+/// Maximum length of a request, bytes; requests that write files are the longest.
 const MAX_REQUEST: u64 = 64 << 20;
-/// Number of unread lines from which heartbeats are left out, because the agent is not reading.
+/// Number of unread lines above which heartbeats are omitted, because the agent is not reading.
 const MAX_WAITING: usize = 16;
-/// Additional time to listen before silence counts as loss.
+/// Additional time to listen before a silent agent counts as lost.
 const LAST_POLL: Duration = Duration::from_millis(200);
-/// Delay between the end of input and the exit, to send answers that are nearly ready.
+/// Delay between the end of input and the exit, to send answers that are nearly complete.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// A line of a sentinel. Exactly one of its parts is present.
+/// A line that a sentinel sends: an answer, an error, the answer to `hello`, or a heartbeat.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct SentinelMessage {
-    /// Number of the request that this answers.
+    /// Number of the request that this line answers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub id: Option<u64>,
-    /// The answer, if it succeeded.
+    /// The answer to a request that succeeded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ok: Option<Answer>,
-    /// The problem, if it failed.
+    pub ok: Option<SentinelAnswer>,
+    /// The error message of a request that failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
     /// The answer to `hello`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hello: Option<Hello>,
-    /// Number of a heartbeat.
+    /// Number of the heartbeat, if the line is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beat: Option<u64>,
     /// Time of the heartbeat, nanoseconds since 1970.
@@ -57,7 +57,7 @@ pub struct SentinelMessage {
 /// The identity of a sentinel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`PROTOCOL`] of the sentinel.
+    /// [`PROTOCOL`] of this sentinel.
     pub protocol: u32,
     /// Version of the program.
     pub version: String,
@@ -68,7 +68,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// This process as a sentinel.
+    /// Returns the identity of this process.
     #[must_use]
     pub fn of_this_process() -> Self {
         Self {
@@ -80,22 +80,22 @@ impl Hello {
     }
 }
 
-/// The first line of an agent: `{"hello":{"beat_s":1,"silence_s":10}}`.
+/// The first line that an agent sends: `{"hello":{"beat_s":1,"silence_s":10}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentHello {
     /// Seconds between heartbeats.
     pub beat_s: f64,
-    /// Silence, without even `{"ping":1}`, after which the agent counts as gone; `None`: it may be silent while the connection is open.
+    /// Seconds without a line, even `{"ping":1}`, after which the agent counts as lost. `None`: the agent may be silent while the connection is open.
     pub silence_s: Option<f64>,
 }
 
-/// An event of a sentinel.
+/// An event that the sentinel's main loop handles.
 enum Event {
     Line(Vec<u8>),
     Closed,
 }
 
-/// Serves a connection until it closes, the agent falls silent, or a signal arrives; then ends everything guarded.
+/// Serves a connection until it closes, the agent is silent too long, or a signal arrives. Then ends all guarded runs.
 ///
 /// # Errors
 /// None at present: the end of the connection is not an error.
@@ -108,18 +108,18 @@ pub fn serve(
     serve_events(input, output, beat_s, events, &happens)
 }
 
-/// Entry point of the sentinel's process. TERM, INT and HUP act like the end of the connection.
+/// Entry point of the sentinel's process. TERM, INT and HUP have the effect of a closed connection.
 ///
 /// # Errors
-/// When `/proc` is that of another PID namespace, signals cannot be waited for, or no thread can be started.
+/// `/proc` belongs to another PID namespace, signals cannot be waited for, or no thread can be started.
 pub fn main(beat_s: f64) -> io::Result<()> {
-    // it would look for the processes of runs among others
-    refuse_anothers_proc()?;
+    // with a foreign /proc the sentinel would look for runs among other processes
+    refuse_foreign_proc()?;
     let mut mask = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         mask.add(signal);
     }
-    // before any thread starts, so that all of them leave these signals to the one that waits
+    // block the signals before any thread starts, so that only the waiting thread receives them
     mask.thread_block()?;
     let (events, happens) = mpsc::channel();
     let closer = events.clone();
@@ -127,13 +127,13 @@ pub fn main(beat_s: f64) -> io::Result<()> {
         .name("signals".into())
         .spawn(move || {
             while mask.wait().is_err() {}
-            // without a reader the sentinel is ending already
+            // a failed send means that the sentinel is ending already
             let _ = closer.send(Event::Closed);
         })?;
     serve_events(io::stdin(), io::stdout(), beat_s, events, &happens)
 }
 
-/// A time that somebody else wrote.
+/// Converts a number of seconds received from another machine; invalid numbers are limited.
 fn seconds(given: f64) -> Duration {
     Duration::from_secs_f64(if given.is_finite() {
         given.clamp(0.02, 86_400.0)
@@ -172,7 +172,7 @@ fn serve_events(
                 });
             }
             beats += 1;
-            // after a pause (the machine slept) heartbeats continue from now on
+            // after a pause (the machine slept) schedule the next heartbeat from now, without making up for missed ones
             next_beat = (next_beat + beat).max(now);
         }
         let silent_at = silence.map(|limit| heard + limit + Duration::from_millis(1));
@@ -183,7 +183,7 @@ fn serve_events(
             until.saturating_duration_since(Instant::now())
         };
         match happens.recv_timeout(wait) {
-            // if this process itself was stopped for a while, allow a moment to read what has arrived
+            // if this process itself was stopped for a while, allow a moment to read data that have arrived
             Err(RecvTimeoutError::Timeout) if silent => break,
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => break,
@@ -221,13 +221,13 @@ fn serve_events(
     Ok(())
 }
 
-/// Answers in a thread of its own, so that heartbeats and other answers continue.
+/// Answers a request on a separate thread, so that heartbeats and other answers continue.
 fn work(
     sentinel: &Arc<Sentinel>,
     at_work: &Arc<AtomicUsize>,
     voice: &MessageWriter,
     id: u64,
-    request: Request,
+    request: SentinelRequest,
 ) {
     at_work.fetch_add(1, Ordering::AcqRel);
     let (sentinel, done, mouth) = (Arc::clone(sentinel), Arc::clone(at_work), voice.clone());
@@ -260,7 +260,7 @@ fn work(
     }
 }
 
-/// Reads lines until there are no more.
+/// Reads lines from the agent to the end of input, and sends them as events.
 fn listen(input: impl Read, events: &Sender<Event>) {
     let mut input = BufReader::new(input);
     loop {
@@ -277,7 +277,7 @@ fn listen(input: impl Read, events: &Sender<Event>) {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(_) | Err(_) => {
-                // without a reader the sentinel is ending already
+                // a failed send means that the sentinel is ending already
                 let _ = events.send(Event::Closed);
                 return;
             }
@@ -285,20 +285,20 @@ fn listen(input: impl Read, events: &Sender<Event>) {
     }
 }
 
-/// What a line of an agent means.
+/// The meaning of a line of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentMessage {
-    /// It is alive.
+    /// The line only shows that the agent is alive.
     Nothing,
-    /// Its first line.
+    /// The first line of an agent.
     Hello(AgentHello),
     /// A request with its number.
-    Request(u64, Request),
-    /// It cannot be understood: its number, if it has one, and the problem.
+    Request(u64, SentinelRequest),
+    /// A line that cannot be parsed: the number of the request, if the line has one, and the problem.
     Wrong(Option<u64>, String),
 }
 
-/// Reads a line of an agent.
+/// Parses a line of an agent.
 #[must_use]
 pub fn read_agent_line(line: &[u8]) -> AgentMessage {
     if line.iter().all(u8::is_ascii_whitespace) {
@@ -330,7 +330,7 @@ pub fn read_agent_line(line: &[u8]) -> AgentMessage {
 #[derive(Clone)]
 struct MessageWriter {
     lines: Sender<Vec<u8>>,
-    /// Lines that are not written yet.
+    /// Number of lines that are not written yet.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -348,7 +348,7 @@ impl MessageWriter {
                         .and_then(|()| output.flush())
                         .is_err()
                     {
-                        // the agent is gone
+                        // the agent has disconnected
                         let _ = events.send(Event::Closed);
                         return;
                     }
@@ -360,17 +360,17 @@ impl MessageWriter {
 
     fn say(&self, message: &SentinelMessage) {
         let mut line = serde_json::to_vec(message).unwrap_or_else(|error| {
-            // a path that is not UTF-8 is the one thing that JSON cannot hold
-            let told = SentinelMessage {
+            // JSON cannot represent a path that is not UTF-8
+            let replacement = SentinelMessage {
                 id: message.id,
                 error: Some(format!("cannot encode the answer: {error}")),
                 ..SentinelMessage::default()
             };
-            serde_json::to_vec(&told).unwrap_or_default()
+            serde_json::to_vec(&replacement).unwrap_or_default()
         });
         line.push(b'\n');
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        // the thread has ended only if the agent is gone
+        // sending fails only if the thread has ended because the agent has disconnected
         let _ = self.lines.send(line);
     }
 }

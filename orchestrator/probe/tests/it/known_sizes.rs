@@ -1,4 +1,4 @@
-//! The owner rules against programs whose memory is known: compiled here, checkpointed by DMTCP where it is installed.
+//! Tests the attribution of memory in images with programs whose memory is known: compiled here, and checkpointed by DMTCP if it is installed.
 
 use crate::real_dmtcp::{Session, bin_or_skip};
 use cvc_image::{Image, MpiFlavour, OwnerZone, Part, Role, is_complete, read_dir};
@@ -10,7 +10,7 @@ use std::{
 
 const MIB: f64 = 1_048_576.0;
 
-/// Whether a compiler is there; otherwise the test is skipped by its name.
+/// Compiles a program; without a compiler the test is reported as skipped.
 fn compile(
     test: &str,
     compiler: &str,
@@ -41,7 +41,7 @@ fn compile(
     Some(program)
 }
 
-/// Checkpoints what was launched once it says so, and reads the images of its ranks.
+/// Waits until the launched program is ready, checkpoints it, and reads the images of its ranks.
 fn checkpoint(session: &Session, ranks: usize) -> Vec<Image> {
     session.wait("output of the program", |s| {
         fs::read_to_string(s.dir.path().join("stdout")).is_ok_and(|out| out.contains("computing"))
@@ -69,7 +69,7 @@ fn checkpoint(session: &Session, ranks: usize) -> Vec<Image> {
     images
 }
 
-/// Within 2 % of what the program declares, allocates or shares, and touches.
+/// Asserts that a size differs by at most 2 % from the memory that the program declares, allocates or shares, and touches.
 fn assert_mib(image: &Image, what: &str, found_bytes: u64, expected_mib: f64) {
     let found = found_bytes as f64 / MIB;
     assert!(
@@ -80,7 +80,7 @@ fn assert_mib(image: &Image, what: &str, found_bytes: u64, expected_mib: f64) {
     );
 }
 
-/// MiB that a program of these tests has.
+/// Memory that a program of these tests has, MiB.
 struct Known {
     r#static: f64,
     allocated: f64,
@@ -105,7 +105,8 @@ fn assert_known(image: &Image, known: &Known) {
     );
 }
 
-/// Static data, a large allocation, many small ones, and memory that is really shared. `MPI` adds a start, a barrier and nothing else.
+/// A program with static data, a large allocation, many small allocations, and memory shared by processes. With `MPI` it also calls MPI's start and a
+/// barrier.
 const C: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +140,7 @@ const OF_C: Known = Known {
     shared: 16.0,
 };
 
-/// Sequential programs with what allocates otherwise: C++ containers, arenas of threads, a private `/dev/zero`, a System V segment.
+/// Sequential programs with other allocators: C++ containers, arenas of threads, a private `/dev/zero`, a System V segment.
 const CXX: &str = r#"
 #include <cstdio>
 #include <cstring>
@@ -291,7 +292,7 @@ fn what_jemalloc_hands_out_is_the_programs() {
     let stored = &image.zones.owner.stored;
     assert_mib(image, "static", stored.get(Part::Static), OF_C.r#static);
     assert_mib(image, "shared", stored.zone(OwnerZone::Shmem), OF_C.shared);
-    // jemalloc's own tables lie among what it hands out: 1.7 MiB of them
+    // jemalloc keeps its own tables among the memory that it allocates: 1.7 MiB of them
     let tables_mib = stored.get(Part::Allocated) as f64 / MIB - OF_C.allocated;
     assert!(
         (0.0..=2.5).contains(&tables_mib),
@@ -299,7 +300,7 @@ fn what_jemalloc_hands_out_is_the_programs() {
     );
 }
 
-/// Memory for which the kernel is asked for huge pages: 32 MiB written whole, and 8 MiB of which every other huge page is.
+/// A program that requests huge pages from the kernel: it writes 32 MiB completely, and every second huge page of 8 MiB.
 const HUGE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,7 +339,7 @@ fn huge_pages_are_told_as_far_as_they_are_touched() {
     assert_eq!(image.zones.owner.stored.zone(OwnerZone::Shmem), 0);
 }
 
-/// Ranks of an MPI program: beside what it has there is what the library has, which the baseline takes off.
+/// Checks the ranks of an MPI program. They also have the library's memory, which the baseline subtracts.
 fn check_mpi(test: &str, compiler: &str, launcher: &[&str], peers: u32, library: MpiFlavour) {
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
@@ -356,7 +357,7 @@ fn check_mpi(test: &str, compiler: &str, launcher: &[&str], peers: u32, library:
     }
     let mut command: Vec<&Path> = launcher.iter().map(Path::new).collect();
     command.push(&program);
-    // what cvc sets for known hazards
+    // settings that cvc makes for known hazards
     let env = [
         ("HWLOC_COMPONENTS", "-linuxio"),
         ("UCX_MEM_MMAP_HOOK_MODE", "none"),

@@ -1,7 +1,7 @@
-//! Images made here and now by DMTCP, where it is installed: the listing against DMTCP's own.
+//! Compares cvc's listing of images with DMTCP's own, for images that the test makes with DMTCP, if it is installed.
 
 use cvc_image::{is_complete, read_dir, read_image, write_listing};
-use cvc_probe::sentinel::{Answer, Request, answer};
+use cvc_probe::sentinel::{SentinelAnswer, SentinelRequest, answer};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A program with the regions that matter: static data, a grown heap, threads, a shared mapping, memory in patches.
+/// A program with the regions that matter: static data, a grown heap, threads, a shared mapping, partly written memory.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -34,10 +34,10 @@ int main(void) {
 }
 "#;
 
-/// Every process of the test ends with this, whatever happens: programs under DMTCP ignore SIGTERM.
+/// Time limit, seconds, with which every process of the test is started: programs under DMTCP ignore SIGTERM.
 const LIMIT: &str = "120";
 
-/// A coordinator, and what it looks after.
+/// A coordinator, and the processes that it controls.
 pub(crate) struct Session {
     bin: PathBuf,
     pub(crate) dir: tempfile::TempDir,
@@ -108,7 +108,7 @@ impl Session {
         self.launch_peers(compression, program, 1, &[]);
     }
 
-    /// Launches a program of so many processes, its launchers included.
+    /// Launches a program with this number of processes, launchers included.
     pub(crate) fn launch_peers(
         &mut self,
         compression: &str,
@@ -194,7 +194,7 @@ pub(crate) fn bin_or_skip(test: &str) -> Option<PathBuf> {
     bin
 }
 
-/// The C program, or `sleep` without a compiler.
+/// Returns the compiled C program, or `sleep` without a compiler.
 fn program(dir: &Path) -> Vec<PathBuf> {
     let (source, program) = (dir.join("patches.c"), dir.join("patches"));
     fs::write(&source, PROGRAM).unwrap();
@@ -222,7 +222,7 @@ fn check(test: &str, compression: &str) {
         program.len() > 1 || fs::metadata(s.dir.path().join("stdout")).unwrap().len() > 0
     });
     session.command("-kc");
-    // It does not wait for the checkpoint; that the image parses to its end does.
+    // The program does not wait for its checkpoint: an image is complete when it can be parsed to its end.
     session.wait("complete image", |s| {
         s.images()
             .first()
@@ -234,7 +234,7 @@ fn check(test: &str, compression: &str) {
     let image = read_image(path).unwrap();
     assert_eq!(image.gzip, compression == "--gzip");
 
-    // DMTCP's own tool wants it uncompressed.
+    // DMTCP's own tool needs an uncompressed image.
     let plain = session.dir.path().join("plain");
     if image.gzip {
         let status = Command::new("gzip")
@@ -303,7 +303,7 @@ fn a_gzip_image_made_now_is_listed_as_dmtcp_lists_it() {
     );
 }
 
-/// A restarted process lacks the environment of its run: it is known by the files that it has open in the run's directories.
+/// A restarted process lacks the environment of its run. It is found by the files that it has open in the run's directories.
 #[test]
 fn a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term() {
     let Some(bin) = bin_or_skip(
@@ -354,13 +354,13 @@ fn a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_ter
         status.contains("NUM_PEERS=1") && status.contains("RUNNING=yes")
     });
     let end = |dir: &Path| {
-        let request = Request::End {
+        let request = SentinelRequest::End {
             marker: "no process carries this".into(),
             dirs: vec![dir.to_owned()],
             grace_s: 0.3,
         };
         match answer(&request) {
-            Ok(Answer::Ended(ended)) => ended,
+            Ok(SentinelAnswer::Ended(ended)) => ended,
             other => panic!("{other:?}"),
         }
     };

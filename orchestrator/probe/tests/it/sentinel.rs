@@ -1,8 +1,8 @@
-//! The sentinel's process: its protocol, what it ends, and what it refuses to remove.
+//! Tests of the sentinel's process: its protocol, the processes that it ends, and the paths that it refuses to remove.
 
 use cvc_os::proc::ProcessId;
 use cvc_probe::sentinel::{
-    Answer, EndedProcess, Request, SentinelMessage, answer, removable, serve,
+    EndedProcess, SentinelAnswer, SentinelMessage, SentinelRequest, answer, removable, serve,
 };
 use cvc_testkit::{Tool, require, wait_until};
 use nix::sys::signal::Signal;
@@ -56,7 +56,7 @@ impl Sentinel {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
 
-    /// The next line that is not a beat.
+    /// Returns the next line that is not a heartbeat.
     fn answer(&mut self) -> SentinelMessage {
         loop {
             let output = self.receive();
@@ -121,7 +121,7 @@ impl Drop for Run {
     }
 }
 
-/// The process whose number a script has written into a file.
+/// Returns the process whose number a script has written into a file.
 fn written(file: &Path) -> ProcessId {
     wait_until("a process", LIMIT, || {
         fs::read_to_string(file).is_ok_and(|t| t.ends_with('\n'))
@@ -129,14 +129,14 @@ fn written(file: &Path) -> ProcessId {
     ProcessId::of(fs::read_to_string(file).unwrap().trim().parse().unwrap()).unwrap()
 }
 
-fn end(marker: &str, dirs: &[&Path], grace_s: f64) -> cvc_probe::sentinel::Ended {
+fn end(marker: &str, dirs: &[&Path], grace_s: f64) -> cvc_probe::sentinel::EndedProcesses {
     let dirs = dirs.iter().map(|d| (*d).to_owned()).collect();
-    match answer(&Request::End {
+    match answer(&SentinelRequest::End {
         marker: marker.to_owned(),
         dirs,
         grace_s,
     }) {
-        Ok(Answer::Ended(ended)) => ended,
+        Ok(SentinelAnswer::Ended(ended)) => ended,
         other => panic!("{other:?}"),
     }
 }
@@ -158,7 +158,7 @@ fn it_beats_answers_and_says_what_it_does_not_understand() {
     let output = sentinel.answer();
     assert_eq!(output.id, Some(7));
     assert!(
-        matches!(output.ok, Some(Answer::Clock { at_ns }) if at_ns > 1_600_000_000_000_000_000)
+        matches!(output.ok, Some(SentinelAnswer::Clock { at_ns }) if at_ns > 1_600_000_000_000_000_000)
     );
     for (line, id, complaint) in [
         (
@@ -228,7 +228,7 @@ fn requests_that_were_piped_in_are_answered_before_it_goes() {
 
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
-    /// Whatever is said to it, it goes on, and says what it did not understand by lines that are JSON.
+    /// Whatever input it receives, the sentinel continues, and reports lines that it cannot parse by lines of valid JSON.
     #[test]
     fn no_input_confuses_it(lines in proptest::collection::vec("\\PC*|\\{\"(id|do|hello|ping)\":[^\n]{0,20}", 0..8)) {
         let (mut read, write) = std::io::pipe().unwrap();
@@ -259,7 +259,7 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
         let private = tempfile::tempdir().unwrap();
         let remove = vec![private.path().join("its own")];
         std::fs::create_dir(&remove[0]).unwrap();
-        let guard = Request::Guard {
+        let guard = SentinelRequest::Guard {
             marker: run.marker.clone(),
             dirs: vec![dir.path().to_owned()],
             remove,
@@ -267,7 +267,7 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
         let mut line = serde_json::to_value(&guard).unwrap();
         line["id"] = 1.into();
         sentinel.say(&line.to_string());
-        assert!(matches!(sentinel.answer().ok, Some(Answer::Done)));
+        assert!(matches!(sentinel.answer().ok, Some(SentinelAnswer::Done)));
         match signal {
             None => sentinel.stdin = None,
             Some(signal) => cvc_os::proc::signal(sentinel.child.id(), signal),
@@ -280,7 +280,7 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
     }
 }
 
-/// Its output is not read: a pipe whose other end is closed, while its input stays open.
+/// The sentinel's output is a pipe whose reader has closed, while its input stays open.
 #[test]
 fn it_exits_without_a_reader() {
     let (read, write) = std::io::pipe().unwrap();
@@ -298,7 +298,7 @@ fn it_exits_without_a_reader() {
 fn a_whole_run_is_ended_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    // one that left its session and its parent, one without the mark below a marked one, one that ignores TERM
+    // three processes: one that left its session and its parent, one without the marker below a marked one, one that ignores TERM
     let script = "setsid sh -c 'echo $$ > daemon; exec sleep 30' & env -u CVC_RUN sh -c 'echo $$ > plain; exec sleep 30' & \
                   trap '' TERM; echo $$ > main; while :; do sleep 0.1; done";
     let mut run = Run::start("whole", dir.path(), script);
@@ -329,12 +329,12 @@ fn a_whole_run_is_ended_and_nothing_else() {
     assert!(!other.has_ended());
     assert_eq!(
         end(&run.marker, &[], 5.0),
-        cvc_probe::sentinel::Ended::default(),
+        cvc_probe::sentinel::EndedProcesses::default(),
         "nothing is left, and that needs no grace"
     );
 }
 
-/// A proxy on another node is started by sshd, which passes no environment on; its ranks are marked.
+/// A proxy on another node has no marker, because sshd started it and passes no environment on. Its ranks are marked.
 #[test]
 fn a_launchers_proxy_above_the_ranks_is_ended_with_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -342,7 +342,7 @@ fn a_launchers_proxy_above_the_ranks_is_ended_with_them() {
     let proxy = dir.path().join("hydra_pmi_proxy");
     symlink("/bin/sh", &proxy).unwrap();
     let script = "for i in 0 1; do env CVC_RUN=\"$MARK\" PMI_RANK=$((i + 4)) sh -c 'sleep 30 & wait' & done; echo $$ > proxy; trap '' TERM; while :; do sleep 0.1; done";
-    // the shell above the proxy stands for sshd's session: it ends by itself, and is not ours to end
+    // the shell above the proxy represents sshd's session, which ends by itself and must not be ended
     let mut session = Run::unmarked(
         dir.path(),
         &format!("{} -c \"$SCRIPT\" & wait; sleep 30", proxy.display()),
@@ -352,14 +352,14 @@ fn a_launchers_proxy_above_the_ranks_is_ended_with_them() {
     .spawn()
     .unwrap();
     let proxy = written(&dir.path().join("proxy"));
-    let ranks = || match answer(&Request::Ranks {
+    let ranks = || match answer(&SentinelRequest::Ranks {
         marker: marker.clone(),
     }) {
-        Ok(Answer::Ranks(ranks)) => ranks,
+        Ok(SentinelAnswer::Ranks(ranks)) => ranks,
         other => panic!("{other:?}"),
     };
     wait_until("two ranks", LIMIT, || ranks().len() == 2);
-    // each is listed once, though its child carries the same number
+    // each rank is listed once, although its child has the same rank in its environment
     wait_until("their children", LIMIT, || {
         ranks()
             .iter()
@@ -440,26 +440,29 @@ fn what_must_not_be_removed_is_not() {
             path.display()
         );
     }
-    // a link is removed as a link
+    // a link itself is removed, not its target
     let kept = at("kept");
     fs::create_dir(&kept).unwrap();
     fs::write(kept.join("file"), "x").unwrap();
     symlink(&kept, at("link")).unwrap();
-    let remove = |dirs: Vec<PathBuf>, files: Vec<PathBuf>| answer(&Request::Remove { dirs, files });
+    let remove =
+        |dirs: Vec<PathBuf>, files: Vec<PathBuf>| answer(&SentinelRequest::Remove { dirs, files });
     assert!(remove(vec![at("link")], vec![]).is_ok());
     assert!(kept.join("file").exists() && !at("link").exists());
-    // one that may not be removed saves all
+    // one path that must not be removed prevents the removal of all
     assert!(remove(vec![kept.clone(), PathBuf::from("/tmp")], vec![]).is_err());
     assert!(
         remove(vec![], vec![kept.clone()])
             .unwrap_err()
+            .to_string()
             .contains("expected a file")
     );
     assert!(kept.exists());
-    // files are checked as directories are
+    // files are checked like directories
     assert!(
         remove(vec![], vec![at("kept/../kept/file")])
             .unwrap_err()
+            .to_string()
             .contains("`..`")
     );
     assert!(kept.join("file").exists());
@@ -485,12 +488,12 @@ fn a_mount_below_saves_what_is_above() {
     };
     mount(&["mount", "-t", "tmpfs", "-o", "size=64k", "cvc-test"]);
     fs::write(point.join("file"), "x").unwrap();
-    let free = answer(&Request::Free {
+    let free = answer(&SentinelRequest::Free {
         paths: vec![point.join("not/yet")],
     });
     let refused = removable(&dir.path().join("run"));
     let inside = removable(&point.join("file"));
-    let full = answer(&Request::Make {
+    let full = answer(&SentinelRequest::Make {
         remove: vec![],
         dirs: vec![(point.join("new"), 0o755)],
         files: vec![cvc_probe::sentinel::NewFile {
@@ -501,7 +504,7 @@ fn a_mount_below_saves_what_is_above() {
     });
     let left: Vec<_> = fs::read_dir(point.join("new")).unwrap().flatten().collect();
     mount(&["umount"]);
-    let Ok(Answer::Free(spaces)) = free else {
+    let Ok(SentinelAnswer::Free(spaces)) = free else {
         panic!("{free:?}")
     };
     assert_eq!(
@@ -517,7 +520,7 @@ fn a_mount_below_saves_what_is_above() {
     );
     assert!(refused.unwrap_err().to_string().contains("mount point"));
     assert!(inside.is_ok());
-    let error = full.unwrap_err();
+    let error = full.unwrap_err().to_string();
     assert!(
         error.contains("new/large") && error.contains("No space left"),
         "{error}"

@@ -1,7 +1,7 @@
-//! `cvc-node` is static: it works where there is no C library, nor any other file.
+//! `cvc-node` is statically linked: it works in a root directory that contains no other file, not even a C library.
 
 use super::common;
-use cvc_probe::sentinel::{Answer, SentinelMessage};
+use cvc_probe::sentinel::{SentinelAnswer, SentinelMessage};
 use std::{
     fs,
     io::Write,
@@ -69,6 +69,17 @@ fn it_starts_answers_and_reads_images_in_a_root_without_a_c_library() {
         "{missing:?}"
     );
 
+    fs::write(root.path().join("ckpt_broken.dmtcp"), "oops").unwrap();
+    let directory = run_in(root.path(), &["image", "/"], "");
+    let said = String::from_utf8_lossy(&directory.stderr);
+    assert!(
+        directory.status.code() == Some(1) && said.contains("1 of 2 image(s) cannot be read"),
+        "{directory:?}"
+    );
+    let printed: serde_json::Value = serde_json::from_slice(&directory.stdout).unwrap();
+    assert_eq!(printed["images"][0]["program"], "bt.A.4");
+    assert_eq!(printed["broken"][0]["file"], "ckpt_broken.dmtcp");
+
     let questions = "{\"id\":1,\"do\":\"clock\"}\n{\"id\":2,\"do\":\"digest\",\"files\":[\"/ckpt_bt.dmtcp\"]}\n";
     let finished = text(run_in(root.path(), &["sentinel"], questions));
     let finished: Vec<SentinelMessage> = finished
@@ -83,7 +94,7 @@ fn it_starts_answers_and_reads_images_in_a_root_without_a_c_library() {
             .unwrap_or_else(|| panic!("{id}: {finished:?}"))
     };
     assert!(
-        matches!(answer(1), Answer::Clock { at_ns } if *at_ns > 1_700_000_000_000_000_000),
+        matches!(answer(1), SentinelAnswer::Clock { at_ns } if *at_ns > 1_700_000_000_000_000_000),
         "{finished:?}"
     );
     let expected = blake3::hash(&fs::read(common::fixture(name)).unwrap())
@@ -95,7 +106,7 @@ fn it_starts_answers_and_reads_images_in_a_root_without_a_c_library() {
     );
     assert_eq!(
         fs::read_dir(root.path()).unwrap().count(),
-        2,
+        3,
         "there was nothing else to use"
     );
 }

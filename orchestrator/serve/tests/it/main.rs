@@ -1,4 +1,4 @@
-//! What a browser gets, over the loopback interface, and what somebody without the token can do to it. A few seconds.
+//! Tests of `cvc serve` over the loopback interface: what a browser receives, and what a client without the token can do. Takes a few seconds.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::CampaignDir;
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A campaign of three runs: one succeeded, one failed, one is under way.
+/// A campaign with three runs: one succeeded, one failed, one is in progress.
 const PLAN: &str = r#"{"schema":1,"campaign":"browsed","seed":1,"points":[{"id":"aaaa1111","point":{"site":"local","app":"<b>solver</b>",
 "class":"S","mapping":"1Nx2P","mpi":"mpich","checkpointer":"none","compression":"none","storage":"run"}}],"runs":[
 {"id":"run10001","point":"aaaa1111","repeat":{"measured":1}},{"id":"run20002","point":"aaaa1111","repeat":{"measured":2}},
@@ -34,7 +34,7 @@ const EVENTS: [&str; 7] = [
 struct Running {
     port: u16,
     token: String,
-    /// The path that pages are below.
+    /// The path below which all pages are.
     place: String,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -135,7 +135,7 @@ impl Running {
 }
 
 #[test]
-fn nobody_reads_without_the_token_under_another_name_or_changes_anything() {
+fn no_client_reads_without_the_token_under_another_name_or_changes_anything() {
     let server = running();
     let own = format!("Host: 127.0.0.1:{}\r\n", server.port);
     assert!(server.ask("GET", "/", &own).starts_with("HTTP/1.1 403"));
@@ -167,7 +167,7 @@ fn nobody_reads_without_the_token_under_another_name_or_changes_anything() {
         server.port, server.token
     );
     assert!(opened.contains(&kept), "{opened}");
-    // nobody is sent to another server
+    // no client is redirected to another server
     for path in [
         "//evil.example/",
         "/\\evil.example",
@@ -180,7 +180,7 @@ fn nobody_reads_without_the_token_under_another_name_or_changes_anything() {
             "{path}: {answer}"
         );
     }
-    // pages are below a path that only readers know
+    // pages are below a path that only readers with the token know
     assert!(
         server
             .ask("GET", "/status.json", &format!("{own}{cookie}"))
@@ -197,10 +197,7 @@ fn progress_failures_and_output_are_shown_and_nothing_in_them_is_markup() {
             && page.contains("Content-Security-Policy: default-src 'none'"),
         "{page}"
     );
-    assert!(
-        page.contains("66 % done: 1 run succeeded, 1 failed, 1 left"),
-        "{page}"
-    );
+    assert!(page.contains("67 % of 3 runs done: 1 succeeded"), "{page}");
     assert!(
         page.contains("&lt;b&gt;solver&lt;/b&gt;") && !page.contains("<b>solver"),
         "{page}"
@@ -241,7 +238,7 @@ fn progress_failures_and_output_are_shown_and_nothing_in_them_is_markup() {
 }
 
 #[test]
-fn a_campaign_that_cannot_be_read_is_told() {
+fn a_campaign_that_cannot_be_read_is_reported() {
     let server = running();
     fs::remove_file(server.dir.path().join("plan.json")).expect("a file");
     let page = server.get("/");
@@ -253,7 +250,7 @@ fn a_campaign_that_cannot_be_read_is_told() {
     Snapshot::read(&CampaignDir::at(root)).expect_err("no plan");
 }
 
-/// Somebody without the token, until the flag is set.
+/// A client without the token that repeats `act` until the flag is set.
 fn hostile(
     server: &Running,
     end: &Arc<AtomicBool>,
@@ -262,7 +259,7 @@ fn hostile(
     let (port, end) = (server.port, Arc::clone(end));
     std::thread::spawn(move || {
         while !end.load(Ordering::Relaxed) {
-            // it was refused in the middle: that is right
+            // an error is expected: the server may refuse the client at any moment
             let _ = act(port);
         }
     })
@@ -275,7 +272,7 @@ fn connect(port: u16) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A head or a body without end: it is cut off.
+/// Sends a head or a body without end; the server must close the connection.
 fn endless(port: u16, beginning: &str) -> std::io::Result<()> {
     let mut stream = connect(port)?;
     stream.write_all(beginning.as_bytes())?;
@@ -296,7 +293,7 @@ fn whoever_has_no_token_stops_nothing_and_fills_no_memory() {
             write!(stream, "GET /x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")?;
             stream.read_to_end(&mut Vec::new()).map(drop)
         },
-        // many requests at once whose answers are not read
+        // many requests at the same time whose answers are not read
         |port| {
             let mut stream = connect(port)?;
             stream.write_all(
@@ -325,7 +322,7 @@ fn whoever_has_no_token_stops_nothing_and_fills_no_memory() {
             )
         },
         |port| {
-            // a body that does not come
+            // a body that is announced but never sent
             connect(port)?.write_all(b"POST / HTTP/1.1\r\nContent-Length: 2000\r\n\r\n")
         },
     ]
@@ -345,7 +342,7 @@ fn whoever_has_no_token_stops_nothing_and_fills_no_memory() {
     }
     drop(idle);
     took.sort();
-    // a busy machine may hold up one or another
+    // single requests may be slow on a busy machine
     let (median, slowest) = (took[took.len() / 2], took[took.len() - 1]);
     assert!(median < Duration::from_secs(1), "{took:?}");
     assert!(slowest < Duration::from_secs(5), "{took:?}");
@@ -361,7 +358,7 @@ fn resident_kib() -> u64 {
 }
 
 #[test]
-fn a_reader_that_rests_in_an_answer_holds_nobody_up_and_a_change_is_seen() {
+fn a_reader_that_rests_in_an_answer_delays_no_other_and_a_change_is_seen() {
     let server = running();
     let report = server.dir.path().join("report.html");
     fs::write(&report, vec![b'x'; 8 << 20]).expect("a report");
@@ -377,7 +374,7 @@ fn a_reader_that_rests_in_an_answer_holds_nobody_up_and_a_change_is_seen() {
             stream
         })
         .collect();
-    assert!(server.get("/").contains("1 run succeeded"));
+    assert!(server.get("/").contains("1 succeeded"));
     let journal = server.dir.path().join("journal.jsonl");
     let mut file = fs::OpenOptions::new()
         .append(true)
@@ -389,6 +386,6 @@ fn a_reader_that_rests_in_an_answer_holds_nobody_up_and_a_change_is_seen() {
     )
     .expect("a line");
     fs::create_dir_all(server.dir.path().join("runs/run30003")).expect("a directory");
-    assert!(server.get("/").contains("2 runs succeeded"));
+    assert!(server.get("/").contains("2 succeeded"));
     drop(resting);
 }

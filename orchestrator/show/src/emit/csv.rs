@@ -1,13 +1,13 @@
-//! One tidy CSV file for each table (RFC 4180), with full precision and the units of the store; and all records.
+//! Writes a CSV file for each table (RFC 4180), tidy, with full precision and the units of the columns; and a file of all records.
 
-use crate::document::{Beside, Cell, Column, Document, LongRows, Mark, Table};
+use crate::document::{Cell, Column, ComparedValue, Document, LongRows, Mark, Table};
 use crate::error::ShowError;
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
 use cvc_core::visible::inert;
 use std::io::Write;
 
-/// The values written for a measurement, as suffixes of its column's name.
+/// Suffixes of the CSV columns for a measurement.
 const OF_MEASURED: [&str; 10] = [
     "_n",
     "_mean",
@@ -21,10 +21,10 @@ const OF_MEASURED: [&str; 10] = [
     "_severe_outliers",
 ];
 
-/// The same for a prediction.
+/// Suffixes of the CSV columns for a prediction.
 const OF_PREDICTED: [&str; 3] = ["", "_low", "_high"];
 
-/// The same for a ratio.
+/// Suffixes of the CSV columns for a ratio.
 const OF_COMPARED: [&str; 8] = [
     "",
     "_ci_low",
@@ -36,7 +36,7 @@ const OF_COMPARED: [&str; 8] = [
     "_effect_size",
 ];
 
-/// The same for a cell of a printed table: the printed value, the one recomputed from the paper's inputs, the model's, and the one measured here.
+/// Suffixes of the CSV columns for a cell of a printed table: printed, recomputed, modelled, and measured value.
 const OF_AGAINST: [&str; 12] = [
     "",
     "_recomputed",
@@ -52,7 +52,7 @@ const OF_AGAINST: [&str; 12] = [
     "_notes",
 ];
 
-/// Returns the names and contents of the files, one for each table.
+/// Returns names and contents of the files, one for each table.
 pub(super) fn files(report: &Document) -> impl Iterator<Item = (String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
     shown
@@ -142,8 +142,9 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
         }
         Cell::Against { against: a } if fields > 0 => {
             let value =
-                |b: &Option<Beside>| b.as_ref().map(|b| number(b.value)).unwrap_or_default();
-            let by = |b: &Option<Beside>| b.as_ref().map(|b| number(b.by)).unwrap_or_default();
+                |b: &Option<ComparedValue>| b.as_ref().map(|b| number(b.value)).unwrap_or_default();
+            let by =
+                |b: &Option<ComparedValue>| b.as_ref().map(|b| number(b.by)).unwrap_or_default();
             vec![
                 a.printed.clone(),
                 value(&a.recomputed),
@@ -181,7 +182,7 @@ fn number(value: f64) -> String {
     format!("{value}")
 }
 
-/// Writes the rows that are too many to hold, line by line.
+/// Writes rows that may exceed memory to a file, line by line.
 pub(super) fn write_rows(
     rows: &dyn LongRows,
     path: &Utf8Path,
@@ -197,8 +198,8 @@ pub(super) fn write_rows(
     rows.each(&mut write)
 }
 
-/// Writes a line. This is the only way into a file: nothing in it is a formula.
-fn line(out: &mut String, fields: impl Iterator<Item = String>) {
+/// Appends a line. Every line must be written by this function, because it changes fields that a spreadsheet would evaluate as a formula.
+pub fn line(out: &mut String, fields: impl Iterator<Item = String>) {
     for (i, field) in fields.enumerate() {
         if i > 0 {
             out.push(',');

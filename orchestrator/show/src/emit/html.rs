@@ -1,31 +1,31 @@
-//! One self-contained page with its style, its script and its plots. All text is escaped.
+//! Writes a self-contained HTML page with its style, its script and its plots. All text is escaped.
 
+use super::policy::{self, PageHead};
 use crate::{
-    document::{Against, Beside, Block, Cell, Confidence, Document, Mark, Plot, Table},
+    document::{Against, Block, Cell, ComparedValue, Confidence, Document, Mark, Plot, Table},
     format::{Style, numeric, ratio, unit_beside},
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_core::render_error::RenderError;
 use cvc_core::visible::visible;
 use cvc_model::stats::Outlier;
 use handlebars::{Handlebars, html_escape};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 const PAGE: &str = include_str!("../../../../templates/report/report.html.hbs");
 const STYLE: &str = include_str!("../../../../templates/report/report.css");
 const SCRIPT: &str = include_str!("../../../../templates/report/report.js");
 
-/// Tables with more rows than this get their own scroll area.
+/// Number of rows above which a table gets its own scroll area.
 const LONG: usize = 40;
 
-/// Maximum number of rows of a folded table on the page: with all rows of a large campaign it would open slowly.
+/// Maximum number of rows of a folded table, since a page with all rows of a large campaign would open slowly.
 const MAX_FOLDED: usize = 2000;
 
-/// From so many rows of all tables together on, no table shows more than [`MAX_OF_MANY`]: a page of 10^5 runs opens as one of a hundred does.
+/// Number of rows in all tables above which each table is limited to [`MAX_OF_MANY`] rows, so that a page of 10^5 runs opens as fast as one of a
+/// hundred.
 const MANY: usize = 4000;
 
-/// Maximum number of rows of a table of a large report.
+/// Maximum number of rows of each table in a large report.
 const MAX_OF_MANY: usize = 200;
 
 pub(super) fn page(report: &Document) -> Result<String, RenderError> {
@@ -51,7 +51,7 @@ pub(super) fn page(report: &Document) -> Result<String, RenderError> {
         let is_plot = |at: Option<&Block>| matches!(at, Some(Block::Plot(_)));
         let one = |(at, of_one): (usize, &Block)| {
             let mut value = block(of_one, is_large);
-            // plots that follow each other share rows
+            // consecutive plots share a row
             let before = at.checked_sub(1).and_then(|at| of.get(at));
             if is_plot(Some(of_one)) {
                 value["opens"] = json!(!is_plot(before));
@@ -65,7 +65,7 @@ pub(super) fn page(report: &Document) -> Result<String, RenderError> {
         .sections
         .iter()
         .map(|s| {
-            // a table may have the name of its section; links to tables are the older ones
+            // if a table has the id of its section, the id belongs to the table, as in links to older reports
             let id = if report.tables().any(|t| t.id == s.id) {
                 format!("section-{}", s.id)
             } else {
@@ -74,31 +74,18 @@ pub(super) fn page(report: &Document) -> Result<String, RenderError> {
             json!({ "id": id, "title": s.title, "blocks": blocks(&s.blocks) })
         })
         .collect();
-    // The campaign's name appears only once.
+    // The campaign's name is not repeated if it is the title.
     let name = Some(&report.campaign).filter(|name| **name != report.title);
-    // line feeds, as the template writes the elements
-    let (style, script) = (format!("\n{STYLE}\n"), format!("\n{SCRIPT}\n"));
+    let head = PageHead::with(STYLE, SCRIPT);
     let context = json!({
-        "kind": report.kind.words(), "title": report.title, "name": name, "policy": policy(&style, &script), "style": style, "script": script,
+        "kind": report.kind.label(), "title": report.title, "name": name, "policy": head.policy, "style": head.style, "script": head.script,
         "sections": sections,
     });
     let page = engine
         .render("page", &context)
         .map_err(|e| failed(e.to_string()))?;
-    // what `less` or `cat` of a page would send to a terminal, and what turns the order of text round
+    // escapes control characters of terminals and characters that reverse the order of text
     Ok(visible(&page).into_owned())
-}
-
-/// The Content-Security-Policy of a page: no script but its own, and nothing is loaded. Should a text of a program ever get into the page as
-/// markup, it can do nothing.
-fn policy(style: &str, script: &str) -> String {
-    let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
-    // drawings have their widths in attributes, which hashes do not cover
-    format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'",
-        hash(script),
-        hash(style)
-    )
 }
 
 fn block(block: &Block, is_large: bool) -> Value {
@@ -126,7 +113,7 @@ fn block(block: &Block, is_large: bool) -> Value {
     }
 }
 
-/// The width of a panel in pixels, as its drawing says; all of a plot are alike.
+/// Returns the width of a panel in pixels, read from its drawing; all panels of a plot have the same width.
 fn panel_width(plot: &Plot) -> u32 {
     let width = plot
         .panels
@@ -137,21 +124,9 @@ fn panel_width(plot: &Plot) -> u32 {
     width.unwrap_or(plot.width)
 }
 
-/// Escapes a text, and shows what stands between backticks as code.
+/// Escapes a text, and marks the parts between backticks as code.
 fn with_code(text: &str) -> String {
-    let parts: Vec<&str> = text.split('`').collect();
-    if parts.len().is_multiple_of(2) {
-        return html_escape(text);
-    }
-    let of = |(at, part): (usize, &&str)| {
-        let part = html_escape(part);
-        if at % 2 == 1 {
-            format!("<code>{part}</code>")
-        } else {
-            part
-        }
-    };
-    parts.iter().enumerate().map(of).collect()
+    policy::with_code(text, html_escape)
 }
 
 fn table(table: &Table, is_large: bool) -> Value {
@@ -164,7 +139,7 @@ fn table(table: &Table, is_large: bool) -> Value {
         .zip(&styles)
         .map(|(i, style)| {
             json!({
-                // Long names may break after an underscore.
+                // A long name may break after an underscore.
                 "heading": table.columns[*i].heading.replace('_', "_\u{200b}"),
                 "unit": unit_beside(&table.columns[*i].heading, style),
                 "better": table.columns[*i].better,
@@ -172,7 +147,7 @@ fn table(table: &Table, is_large: bool) -> Value {
             })
         })
         .collect();
-    // Rows are written here, because the template engine takes half a minute for the hundred thousand cells of a large campaign.
+    // Rows are written here, because the template engine takes half a minute for a hundred thousand cells.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
     let mut rows = String::new();
     let most = match (is_large, table.folded) {
@@ -202,7 +177,7 @@ fn table(table: &Table, is_large: bool) -> Value {
     json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "dense": dense(shown.len()), "columns": columns, "rows": rows, "notes": notes })
 }
 
-/// Returns the CSS class of a table by its number of columns: on paper nothing scrolls, so that many columns need small type.
+/// Returns the CSS class of a table by its number of columns: many columns need small type on paper.
 fn dense(columns: usize) -> &'static str {
     match columns {
         0..=8 => "",
@@ -211,7 +186,7 @@ fn dense(columns: usize) -> &'static str {
     }
 }
 
-/// Returns the CSS class of a column: numbers are right-aligned, texts left-aligned, and long texts may break.
+/// Returns the CSS class of a column: numbers are right-aligned, texts are left-aligned, and long texts may break.
 fn class(table: &Table, column: usize) -> &'static str {
     let cells = || table.rows.iter().map(|r| &r[column]);
     let longest = cells()
@@ -237,13 +212,13 @@ fn class(table: &Table, column: usize) -> &'static str {
     }
 }
 
-/// Writes a cell; every text in it is escaped.
+/// Writes a cell; all texts in it are escaped.
 fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column: &str) {
     match cell {
         Cell::Empty => element(out, &format!("{class} none"), "", "", "\u{2013}", ""),
         Cell::Text { text } => element(out, class, text, "", text, ""),
         Cell::Number { value } => {
-            // Failures must catch the eye.
+            // Failures are highlighted.
             let class = if column == "failed" && *value > 0.0 {
                 "num bad"
             } else {
@@ -313,7 +288,7 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
     }
 }
 
-/// Writes a printed number, and below it the numbers to compare it with.
+/// Writes a printed number, and below it the numbers that it is compared with.
 fn write_against(out: &mut String, a: &Against, class: &str) {
     let mut more = String::new();
     let symbol = a.symbol();
@@ -330,7 +305,7 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
     for note in &a.notes {
         more.push_str(&format!("<sup>{}</sup>", html_escape(note)));
     }
-    let mut beside = |kind: &str, sign: &str, beside: &Beside, mark: Option<Mark>| {
+    let mut beside = |kind: &str, sign: &str, beside: &ComparedValue, mark: Option<Mark>| {
         let deviation = if mark.or(beside.mark).is_some_and(Mark::is_equal) {
             String::new()
         } else {
@@ -338,7 +313,7 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
         };
         let mark = beside
             .mark
-            .map(|m| format!(" <b class=\"{}\">{}</b>", m.word(), m.symbol()))
+            .map(|m| format!(" <b class=\"{}\">{}</b>", m.class(), m.symbol()))
             .unwrap_or_default();
         more.push_str(&format!(
             "<span class=\"beside {kind}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span> {}{deviation}{mark}</span>",
@@ -359,13 +334,13 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
         Some(Confidence::Medium | Confidence::Low) => " unsure",
         Some(Confidence::High) | None => "",
     };
-    let class = format!("{class} against {}{unsure}", a.mark.word());
+    let class = format!("{class} against {}{unsure}", a.mark.class());
     let anchor = a.anchor.as_deref().unwrap_or_default();
     let texts = [&a.printed, &a.verdict, &a.printed].map(String::as_str);
     named_element(out, anchor, &class, texts, &more);
 }
 
-/// Returns the second line of a cell.
+/// Returns the markup of a cell's second line.
 fn below(text: &str) -> String {
     if text.is_empty() {
         String::new()
@@ -374,12 +349,12 @@ fn below(text: &str) -> String {
     }
 }
 
-/// Writes a cell's element. `more` is markup, the rest is text.
+/// Writes the element of a cell. `more` is markup; all other texts are escaped.
 fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, more: &str) {
     named_element(out, "", class, [sort, title, text], more);
 }
 
-/// The same, with an identifier for links unless that is empty.
+/// Writes the element of a cell with an identifier for links, unless the identifier is empty.
 fn named_element(
     out: &mut String,
     id: &str,

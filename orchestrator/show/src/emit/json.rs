@@ -1,4 +1,4 @@
-//! The whole report model as JSON.
+//! Writes the whole document as JSON.
 
 use crate::document::Document;
 use camino::Utf8Path;
@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
 
-/// How deep arrays and objects are that are written over several lines: those of sections, blocks and tables. A row is a line, which makes the
-/// file of a large campaign less than half as long.
+/// Depth down to which arrays and objects have a line for each element: sections, blocks and tables. A deeper element, such as a row, is written on
+/// one line, which halves the size of a large campaign's file.
 const LINES: usize = 6;
 
-/// Writes the file piece by piece: all of it may be more than memory holds.
+/// Writes the JSON in pieces, because it may exceed memory.
 pub(super) fn write(
     report: &Document,
     path: &Utf8Path,
@@ -35,7 +35,7 @@ impl RowsAsLines {
         self.depth > LINES
     }
 
-    /// Begins what follows another value on the same line.
+    /// Writes what separates a value from the previous one on the same line.
     fn next(out: &mut (impl Write + ?Sized), first: bool) -> io::Result<()> {
         if first { Ok(()) } else { out.write_all(b", ") }
     }

@@ -1,5 +1,4 @@
-//! The tables as LaTeX: one file for each, to be read into a document of one's own with `\input`, and a document that reads all of them.
-//! Plots are left to the page.
+//! Writes the tables as LaTeX: a file for each table, to include with `\input`, and a document that includes all of them. Plots are left out.
 
 use crate::{
     document::{Block, Cell, Document, Mark, Table},
@@ -7,7 +6,7 @@ use crate::{
     slug,
 };
 
-/// Page and packages of the document.
+/// Beginning of the document: page format and packages.
 const HEAD: &str = "\
 \\documentclass{article}
 \\usepackage[T1]{fontenc}
@@ -21,20 +20,20 @@ const HEAD: &str = "\
 \\setcounter{secnumdepth}{0}
 ";
 
-/// Where the files of the tables are, beside the document.
+/// Directory of the tables' files, next to the document.
 const TABLES: &str = "tables";
 
-/// Characters of the small type of tables in a line of a portrait page, and of a landscape page.
+/// Number of characters of a table's small type that fit in a line: here on a portrait page, in the next constant on a landscape page.
 const PORTRAIT: f64 = 118.0;
 const LANDSCAPE: f64 = 180.0;
 
-/// The same of the smallest type.
+/// Number of characters of the smallest type that fit in a line of a landscape page.
 const LANDSCAPE_TINY: f64 = 236.0;
 
-/// Characters that the gap between two columns takes.
+/// Width of the gap between two columns, characters.
 const GAP: f64 = 1.7;
 
-/// How a table is set: which page suits it, in which type, and the widths of its columns as fractions of the line.
+/// Layout of a table: page orientation, type size, and the widths of its columns as fractions of the line.
 #[derive(Debug, PartialEq)]
 struct Setting {
     landscape: bool,
@@ -42,7 +41,7 @@ struct Setting {
     widths: Vec<f64>,
 }
 
-/// Returns the names and contents of the files: the document, and one for each table.
+/// Returns names and contents of the files: the document, and one file for each table.
 pub(super) fn files(report: &Document) -> Vec<(String, String)> {
     let mut out = format!(
         "{HEAD}\\begin{{document}}\n\\section*{{{}}}\n",
@@ -50,7 +49,7 @@ pub(super) fn files(report: &Document) -> Vec<(String, String)> {
     );
     out.push_str(&format!(
         "{}: {}\n",
-        escape(report.kind.words()),
+        escape(report.kind.label()),
         escape(&report.campaign)
     ));
     let mut files = Vec::new();
@@ -100,7 +99,7 @@ pub(super) fn files(report: &Document) -> Vec<(String, String)> {
     files
 }
 
-/// Writes the file of a table; also returns whether it needs a landscape page.
+/// Returns the content of a table's file, and whether it needs a landscape page.
 fn table_file(report: &Document, table: &Table) -> (bool, String) {
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|i| !table.columns[*i].data_only)
@@ -187,7 +186,7 @@ fn table_file(report: &Document, table: &Table) -> (bool, String) {
     (setting.landscape, out)
 }
 
-/// Whether cells of a table have marks that need an explanation.
+/// Returns whether the table has marks of comparisons, which need a legend.
 fn has_marks(table: &Table) -> bool {
     table
         .rows
@@ -196,7 +195,7 @@ fn has_marks(table: &Table) -> bool {
         .any(|c| matches!(c, Cell::Against { against } if against.mark != Mark::Label))
 }
 
-/// Characters of the longest word of a text.
+/// Returns the number of characters of the longest word in a text.
 fn longest_word(text: &str) -> usize {
     text.split(' ')
         .map(|w| w.chars().count())
@@ -204,12 +203,12 @@ fn longest_word(text: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// Finds the page, the type and the widths for a table: portrait if its columns need not be squeezed much for it.
+/// Chooses the layout of a table. It is portrait if the columns fit with little squeezing.
 fn setting(heads: &[String], cells: &[Vec<String>]) -> Setting {
     let column = |i: usize, length: &dyn Fn(&str) -> usize| {
         cells.iter().map(|row| length(&row[i])).max().unwrap_or(0)
     };
-    // a heading may break between words, and so may a long text; what is longer than that breaks anywhere
+    // headings and long texts break between words; a longer word breaks anywhere
     let natural: Vec<f64> = (0..heads.len())
         .map(|i| {
             let longest = column(i, &|c| c.chars().count()).clamp(3, 60);
@@ -257,7 +256,7 @@ fn setting(heads: &[String], cells: &[Vec<String>]) -> Setting {
 }
 
 fn line(out: &mut String, cells: &[String]) {
-    // LaTeX would take a bracket or a star after `\\` for its argument
+    // after `\\`, LaTeX would parse a bracket or a star as an argument
     let guarded = |c: &String| {
         let text = breakable(c);
         if c.starts_with(['[', '*']) {
@@ -272,7 +271,7 @@ fn line(out: &mut String, cells: &[String]) {
     ));
 }
 
-/// Escapes the text of a cell; long words may break behind a slash, a hyphen, an underscore or a dot.
+/// Escapes the text of a cell, and allows long words to break after a slash, a hyphen, an underscore or a dot.
 fn breakable(text: &str) -> String {
     let word = |word: &str| {
         if word.chars().count() <= 16 {
@@ -284,7 +283,7 @@ fn breakable(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Escapes text so that LaTeX reads it literally, in characters that its usual fonts have.
+/// Escapes text so that LaTeX prints it literally with its usual fonts.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -304,7 +303,7 @@ fn escape(text: &str) -> String {
             '\u{200b}' => {}
             c if c.is_ascii_control() => {}
             c if c.is_ascii() => out.push(c),
-            // Latin letters
+            // accented Latin letters need no escape
             '\u{00c0}'..='\u{017f}' => out.push(c),
             c => match MATHS.iter().find(|(sign, _)| *sign == c) {
                 Some((_, command)) => out.push_str(command),
@@ -315,7 +314,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// The signs that reports use, with their LaTeX commands.
+/// Symbols in reports, with the LaTeX commands for them.
 const MATHS: [(char, &str); 33] = [
     ('\u{00a0}', "~"),
     ('·', "\\textperiodcentered{}"),

@@ -1,4 +1,4 @@
-//! The tables as Markdown, for a README or a pull request. Plots are left to the page.
+//! Writes the tables as Markdown, for a README or a pull request. Plots are left out.
 
 use crate::{
     document::{Block, Document, DocumentKind, Table},
@@ -10,7 +10,7 @@ pub(super) fn text(report: &Document) -> String {
     let name = match report.kind {
         DocumentKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
         DocumentKind::Paper | DocumentKind::Comparison | DocumentKind::Advice => {
-            format!("{}: {}", report.kind.words(), escape(&report.campaign))
+            format!("{}: {}", report.kind.label(), escape(&report.campaign))
         }
     };
     let mut out = if report.title == report.campaign {
@@ -39,7 +39,7 @@ pub(super) fn text(report: &Document) -> String {
                 }
                 Block::Command { text } => {
                     out.push('\n');
-                    // Indented, because no text can end such a block early.
+                    // The text is an indented block, because no content can end such a block.
                     for line in text.lines() {
                         out.push_str(&format!("    {line}\n"));
                     }
@@ -49,7 +49,7 @@ pub(super) fn text(report: &Document) -> String {
             }
         }
     }
-    // what `cat` of it would send to a terminal
+    // escapes control characters of terminals
     visible(&out).into_owned()
 }
 
@@ -109,8 +109,8 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     out.push('\n');
 }
 
-/// Escapes text so that no Markdown reader takes it for markup, or for a link or an image: what programs print is shown here, too.
-fn escape(text: &str) -> String {
+/// Escapes text so that Markdown readers take no part of it for markup, a link or an image. The text may be the output of any program.
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         let follows = |next: &str| text[at + c.len_utf8()..].starts_with(next);
@@ -122,9 +122,9 @@ fn escape(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // brackets alone, as of intervals, stay readable: a link or an image needs what follows
+            // a bracket needs no escape unless the next character makes it a link or an image
             ']' if follows("(") || follows("[") || follows(":") => out.push_str("\\]"),
-            // some readers make links of addresses
+            // some readers turn addresses into links
             ':' if follows("//") => out.push_str("\\:"),
             '@' => out.push_str("\\@"),
             '.' if text[..at].to_ascii_lowercase().ends_with("www") => out.push_str("\\."),

@@ -1,10 +1,14 @@
-//! Emitters: one file for each format. They know the model of documents, but not what its tables are about.
+//! Emitters, one file for each format. They depend on the document model, not on what documents contain.
 
 mod csv;
 mod html;
 mod json;
 mod latex;
 mod markdown;
+
+pub use csv::line as csv_line;
+pub use markdown::escape as escape_markdown;
+pub(crate) mod policy;
 pub(crate) mod terminal;
 
 use crate::{document::Document, error::ShowError};
@@ -13,8 +17,8 @@ use cvc_core::campaign::Format;
 use cvc_core::store::{StoreError, write_output, write_output_by};
 use std::iter;
 
-/// Writes a document in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each
-/// format first.
+/// Writes a document in each of the formats into a directory, which is created if it does not exist. Returns the paths of the files, the main file of
+/// each format first.
 pub fn write_all(
     document: &Document,
     dir: &Utf8Path,
@@ -22,7 +26,7 @@ pub fn write_all(
 ) -> Result<Vec<Utf8PathBuf>, ShowError> {
     let mut written = Vec::new();
     for format in formats {
-        // one after another: all of them may be more than memory holds
+        // the files are made one after another, because together they may exceed memory
         let files: &mut dyn Iterator<Item = (String, String)> = match format {
             Format::Html => &mut iter::once(("report.html".to_owned(), html::page(document)?)),
             Format::Csv => &mut csv::files(document),
@@ -49,7 +53,7 @@ pub fn write_all(
     Ok(written)
 }
 
-/// The path of a file of the report, whose directory is there.
+/// Returns the path of a file of the report, and creates its directory.
 fn place(dir: &Utf8Path, name: &str) -> Result<Utf8PathBuf, StoreError> {
     let path = dir.join(name);
     if let Some(parent) = path.parent() {

@@ -1,4 +1,4 @@
-//! Blocks as text for terminals and pipes.
+//! Formats blocks as text for terminals and pipes.
 
 use crate::{
     document::{Block, Cell, Column, Narrow, Table},
@@ -14,13 +14,13 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .content_lines(ContentLineStyle::none().junction(' '));
 
-/// Terminals that say that they are narrower do not know how wide they are, columns.
+/// Minimum plausible width of a terminal, columns; a smaller one is treated as unknown.
 const MIN_WIDTH: u16 = 20;
 
-/// Fewest characters that are left of a shortened text.
+/// Minimum number of characters that a shortened text keeps.
 const MIN_SHORTENED: usize = 12;
 
-/// The width of the terminal; `None` if standard output is not one, or does not say it.
+/// Returns the width of the terminal; `None` if standard output is not a terminal, or its width is unknown.
 pub fn terminal_width() -> Option<usize> {
     comfy_table::Table::new()
         .set_content_arrangement(ContentArrangement::Dynamic)
@@ -29,7 +29,7 @@ pub fn terminal_width() -> Option<usize> {
         .map(usize::from)
 }
 
-/// Indents text and, on a terminal, wraps it between words.
+/// Indents a text. On a terminal, also wraps it between words.
 pub fn paragraph(indent: &str, text: &str) -> String {
     wrap(indent, text, terminal_width())
 }
@@ -38,7 +38,7 @@ fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
     let Some(width) = width else {
         return format!("{indent}{text}");
     };
-    // further lines are indented a little more, so that items of a list can be told apart
+    // further lines are indented more, so that the items of a list can be distinguished
     let further = format!("{indent}  ");
     let options = textwrap::Options::new(width)
         .initial_indent(indent)
@@ -50,9 +50,10 @@ fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
     textwrap::fill(text, options)
 }
 
-/// Returns blocks as text, each of which ends its line.
-pub fn text(blocks: &[Block]) -> String {
+/// Formats blocks for a terminal of this width; each block ends with a line end.
+pub fn text(blocks: &[Block], width: Option<usize>) -> String {
     let mut out = String::new();
+    let paragraph = |indent: &str, text: &str| wrap(indent, text, width);
     for block in blocks {
         let _ = match block {
             Block::Text { text } => writeln!(out, "{}", paragraph("", text)),
@@ -66,37 +67,42 @@ pub fn text(blocks: &[Block]) -> String {
             Block::Pairs { pairs } => pairs
                 .iter()
                 .try_for_each(|(name, value)| writeln!(out, "{name}: {value}")),
-            Block::Table(table) => writeln!(out, "{table}"),
+            Block::Table(table) => writeln!(out, "{}", made(table, width).trim_fmt()),
             Block::Plot(_) => Ok(()),
         };
     }
     out
 }
 
-/// Returns whether a table fits the terminal; elsewhere every one does.
+/// Returns whether a table fits the terminal's width; without a terminal, every table does.
 pub fn fits(table: &Table) -> bool {
-    let text = made(table).trim_fmt();
-    let widest = text.lines().map(|line| line.chars().count()).max();
-    terminal_width().is_none_or(|width| widest.is_none_or(|widest| widest <= width))
+    terminal_width().is_none_or(|width| fits_in(table, width))
+}
+
+/// Returns whether a table is at most this wide without shortening and wrapping.
+pub fn fits_in(table: &Table, width: usize) -> bool {
+    let text = made(table, None).trim_fmt();
+    text.lines().all(|line| line.chars().count() <= width)
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&made(self).trim_fmt())
+        f.write_str(&made(self, terminal_width()).trim_fmt())
     }
 }
 
-/// Makes a table: one line below the header and no others, so that it fits narrow terminals and scripts can cut it. Words are never broken.
-fn made(table: &Table) -> comfy_table::Table {
+/// Lays out a table. Its only rule is the one below the header, so that it fits narrow terminals and scripts can split it. Words are never broken.
+fn made(table: &Table, width: Option<usize>) -> comfy_table::Table {
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|i| !table.columns[*i].data_only)
         .collect();
     let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
     let mut made = comfy_table::Table::new();
     made.load_style(STYLE);
-    made.set_content_arrangement(ContentArrangement::Dynamic);
-    if let (None, Some(width)) = (made.width(), table.fallback_width) {
-        made.set_width(width);
+    let width = width.or(table.fallback_width.map(usize::from));
+    if let Some(width) = width {
+        made.set_content_arrangement(ContentArrangement::Dynamic);
+        made.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
     let heading = |(i, style): (&usize, &Style)| {
         let column = &table.columns[*i];
@@ -118,13 +124,21 @@ fn made(table: &Table) -> comfy_table::Table {
             cells.map(|(i, style)| cell(&row[*i], style)).collect()
         })
         .collect();
-    shorten(table, &shown, &mut rows);
+    if let Some(width) = width {
+        let columns: Vec<&Column> = shown.iter().map(|i| &table.columns[*i]).collect();
+        shorten_to(&columns, &mut rows, width);
+    }
+    let headings: Vec<String> = shown.iter().zip(&styles).map(heading).collect();
+    let has_wrap = shown
+        .iter()
+        .any(|i| table.columns[*i].narrow == Narrow::Wrap);
+    let is_tight = width.is_some_and(|width| !has_wrap && natural_width(&headings, &rows) > width);
     for row in rows {
         made.add_row(row);
     }
     let last = shown.len().saturating_sub(1);
     for ((number, column), i) in made.column_iter_mut().enumerate().zip(&shown) {
-        column.set_padding((0, if number == last { 0 } else { 1 }));
+        column.set_padding((0, u16::from(number != last && !is_tight)));
         let of = &table.columns[*i];
         if of.narrow != Narrow::Wrap {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -136,15 +150,17 @@ fn made(table: &Table) -> comfy_table::Table {
     made
 }
 
-/// Shortens texts, so that the table gets as narrow as the terminal, if it can.
-fn shorten(table: &Table, shown: &[usize], rows: &mut [Vec<String>]) {
-    let Some(width) = terminal_width() else {
-        return;
+/// Returns the width of a table whose columns are separated by two blanks.
+fn natural_width(headings: &[String], rows: &[Vec<String>]) -> usize {
+    let widest = |at: usize| {
+        let cells = rows.iter().map(|row| row[at].chars().count());
+        cells.max().unwrap_or(0).max(headings[at].chars().count())
     };
-    let columns: Vec<&Column> = shown.iter().map(|i| &table.columns[*i]).collect();
-    shorten_to(&columns, rows, width);
+    let all: usize = (0..headings.len()).map(|at| widest(at) + 2).sum();
+    all.saturating_sub(2)
 }
 
+/// Shortens texts until the table has this width, if possible.
 fn shorten_to(columns: &[&Column], rows: &mut [Vec<String>], width: usize) {
     let width_of = |rows: &[Vec<String>], at: usize| {
         let cells = rows.iter().map(|row| row[at].chars().count());
@@ -162,7 +178,7 @@ fn shorten_to(columns: &[&Column], rows: &mut [Vec<String>], width: usize) {
     }
 }
 
-/// Returns a text of at most `room` characters: what is too much is left out in the middle, because names differ at their ends.
+/// Shortens a text to at most `room` characters by cutting its middle, because names differ at their ends.
 fn shortened(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {

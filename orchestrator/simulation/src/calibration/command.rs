@@ -22,10 +22,11 @@ struct Arguments {
     json: bool,
 }
 
-/// Measures how often intervals hold, writes what was requested, and returns the result as text. `progress` gets the part at work.
+/// Measures the coverage of intervals, writes the requested files, and returns the result as text. `progress` receives a description of the current
+/// part.
 ///
 /// # Errors
-/// Wrong arguments, tables that cannot be read or trained on, and files that cannot be written, as a message.
+/// Wrong arguments, tables that cannot be read or used for training, and files that cannot be written, as a message.
 pub fn run(
     arguments: &[String],
     mut progress: impl FnMut(usize, usize, &str),
@@ -82,7 +83,7 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-/// Returns the observations of the tables, or those that cvc carries.
+/// Returns the observations in these tables, or without tables those that are part of cvc.
 fn observations(tables: &[Utf8PathBuf]) -> Result<Vec<Observation>, String> {
     if tables.is_empty() {
         return Ok(carried());

@@ -1,12 +1,12 @@
-//! How often the intervals that cvc prints hold: shown by simulation for repeats, and for predictions by leaving programs out.
+//! Coverage of the intervals that cvc prints: for repeats by simulation, and for predictions by leaving programs out.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `repeats.rs` | samples of a known truth, and how often what is said of them comes true |
-//! | `trials.rs` | predictions of one program that are trained on few of its runs, beside what was measured |
-//! | `predictions.rs` | how many of their intervals held, by quantity, basis and reach |
-//! | `shown.rs` | everything together |
-//! | `page.rs`, `picture.rs` | the same for people: a page, and a picture |
+//! | `repeats.rs` | samples with known true values, and how often claims about them are true |
+//! | `trials.rs` | predictions of a program trained on few of its runs, with the measurements |
+//! | `predictions.rs` | coverage of these predictions' intervals, by quantity, basis and distance |
+//! | `shown.rs` | all results together |
+//! | `page.rs`, `picture.rs` | the results as a page and as a picture |
 
 pub mod command;
 mod page;
@@ -25,7 +25,7 @@ pub use repeats::{Claim, Simulated, simulate, simulations};
 pub use shown::{Calibrated, calibrate};
 pub use trials::{Tried, errors_of, trials};
 
-/// The runs that cvc carries: of programs with declared arrays, of some that allocate theirs, and of both with zones by owner.
+/// Tables of runs that are part of cvc: of programs with declared arrays, of programs that allocate memory, and of both with zones by owner.
 const CARRIED: [(&str, &str); 3] = [
     (
         "nas-sizes.csv",
@@ -41,7 +41,7 @@ const CARRIED: [(&str, &str); 3] = [
     ),
 ];
 
-/// The observations that cvc carries.
+/// Returns the observations that are part of cvc.
 pub fn carried() -> Vec<Observation> {
     CARRIED
         .into_iter()

@@ -1,4 +1,4 @@
-//! The result as a picture: measured coverage, by claim and number of repeats.
+//! The result as a picture: measured coverage by claim and number of repeats.
 
 use super::repeats::{Claim, Simulated};
 use super::{page::claim_in_words, shown::Calibrated};
@@ -14,7 +14,7 @@ const BOTTOM: f64 = 42.0;
 /// Range of the axis, percent.
 const AXIS: (f64, f64) = (88.0, 100.0);
 
-/// Colours of the classes of repeats, of Okabe and Ito's palette.
+/// Colours of the classes of numbers of repeats, from Okabe and Ito's palette.
 const CLASSES: [(usize, &str, &str); 4] = [
     (3, "2 and 3 repeats", "#d55e00"),
     (6, "4 to 6", "#e69f00"),
@@ -22,7 +22,7 @@ const CLASSES: [(usize, &str, &str); 4] = [
     (usize::MAX, "more", "#009e73"),
 ];
 
-/// Renders an SVG document that suits light and dark pages.
+/// Renders an SVG document that is legible on light and dark pages.
 pub fn picture(result: &Calibrated) -> String {
     let shown: Vec<&Simulated> = result
         .repeats
@@ -50,7 +50,7 @@ pub fn picture(result: &Calibrated) -> String {
         );
         at += 130.0;
     }
-    // where an honest simulation of so many samples may lie
+    // expected range of a correct simulation with this number of samples
     let samples = shown.first().map_or(1, |s| s.samples.max(1)) as f64;
     let error = 196.0 * (0.95 * 0.05 / samples).sqrt();
     let (low, high) = (x(95.0 - error), x(95.0 + error));

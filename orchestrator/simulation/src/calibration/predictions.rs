@@ -1,4 +1,4 @@
-//! How many intervals of predictions held for programs that the table of errors had not seen.
+//! Coverage of the intervals of predictions, for programs that are not in the table of errors.
 
 use super::trials::{Tried, errors_of, trials};
 use cvc_core::quantity::Quantity;
@@ -6,60 +6,58 @@ use cvc_prediction::predict::{Calibration, Observation, PredictError, WITH_KNOWN
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Predictions, and how many of their intervals held.
+/// Number of predictions, and of those whose interval covered the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Coverage {
-    /// Of what: a quantity, or a distance.
+    /// Subject of the count: a quantity, a program, or a distance.
     pub of: String,
-    /// Predictions.
+    /// Number of predictions.
     pub cells: usize,
-    /// Those without an interval.
+    /// Number of predictions without an interval.
     pub without_interval: usize,
-    /// Those whose interval held what was measured.
+    /// Number of predictions whose interval covered the measurement.
     pub inside: usize,
-    /// Mean error, percent of what was measured.
+    /// Mean error, percent of the measurement.
     pub mean_error_pct: f64,
     /// Median half width of the intervals, percent of the prediction.
     pub half_width_pct: f64,
-    /// Mean interval score ([`cvc_model::Estimate::score`]), percent of what was measured.
+    /// Mean interval score ([`cvc_model::Estimate::score`]), percent of the measurement.
     pub score_pct: f64,
 }
 
-/// How many intervals of a quantity held, program by program.
+/// Coverage of a quantity's intervals, separately for each program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ByProgram {
-    /// The quantity.
+    /// Name of the quantity.
     pub of: String,
-    /// The part that held of each program, in percent; `None` where nothing was predicted.
+    /// Share of each program's intervals that covered the measurement, percent; `None` without predictions.
     pub inside_pct: Vec<Option<f64>>,
-    /// Their mean, every program weighing the same.
+    /// Mean of these shares, with equal weight for every program.
     pub mean_pct: f64,
-    /// Their standard deviation.
+    /// Standard deviation of these shares.
     pub sd_pct: Option<f64>,
 }
 
-/// How predictions did, each program with a table made of the others.
+/// Coverage of predictions for each program, with a table of errors from the other programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictionCoverage {
     /// The programs.
     pub programs: Vec<String>,
-    /// All predictions.
+    /// Coverage over all predictions.
     pub all: Coverage,
-    /// Measured numbers behind the predictions: each is predicted from many choices of runs.
+    /// Number of measured values behind the predictions. Each value is predicted from many selections of runs.
     pub measured_values: usize,
-    /// Lines of the table of errors, and those that rest on fewer than three programs.
-    pub lines: (usize, usize),
-    /// By quantity and program that was left out.
+    /// Coverage by quantity and left-out program.
     pub by_quantity_and_program: Vec<ByProgram>,
-    /// By program that was left out.
+    /// Counts by left-out program.
     pub by_program: Vec<Coverage>,
-    /// By quantity.
+    /// Counts by quantity.
     pub by_quantity: Vec<Coverage>,
-    /// By how far the prediction reached beyond the runs.
+    /// Counts by distance of the prediction beyond the training runs.
     pub by_reach: Vec<Coverage>,
 }
 
-/// Ends of the classes by which reach is told, and their names.
+/// Upper limits of the classes of distance, with their names.
 const REACHES: [(f64, &str); 4] = [
     (1.0, "within the runs' process counts"),
     (2.0, "up to 2 times beyond"),
@@ -67,10 +65,11 @@ const REACHES: [(f64, &str); 4] = [
     (f64::INFINITY, "further"),
 ];
 
-/// Leaves each program out in turn: the table of errors is made of the others, and its intervals are held against what was measured of it.
+/// Leaves each program out in turn: a table of errors is made from the others, and the resulting intervals are compared with the measurements of the
+/// left-out program.
 ///
 /// # Errors
-/// Observations that cannot be trained on, or of fewer than two programs.
+/// The observations cannot be used for training, or are of fewer than two programs.
 pub fn leave_one_program_out(
     observations: &[Observation],
     mut done: impl FnMut(&str),
@@ -89,9 +88,8 @@ pub fn leave_one_program_out(
             hint: "give runs of two programs or more".into(),
         });
     }
-    // without a table, for the errors
-    // the proportions of the others' times are of all programs but that one, so the one that is left out is among them: for its sizes this is
-    // of no matter, for its times of little
+    // without a table of errors; the time proportions come from all programs including the left-out one, which does not affect its sizes, and hardly
+    // its times
     let shapes_without = |program: &str| {
         Calibration::shapes_of(
             observations
@@ -116,16 +114,10 @@ pub fn leave_one_program_out(
     }
     let table = Calibration::of(&errors_of(&bare))
         .with_shapes(&Calibration::shapes_of(observations.iter()));
-    Ok((
-        PredictionCoverage {
-            lines: table.lines_and_those_of_few_programs(),
-            ..summary(&programs, &judged)
-        },
-        table,
-    ))
+    Ok((summary(&programs, &judged), table))
 }
 
-/// Counts trials by program, quantity and reach. Where nothing was predicted, there is no cell.
+/// Counts trials by program, quantity and distance. Trials without a prediction are omitted.
 fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
     let judged: Vec<&Tried> = judged.iter().filter(|t| t.estimate.is_some()).collect();
     let of = |name: &str, holds: &dyn Fn(&Tried) -> bool| {
@@ -140,7 +132,6 @@ fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
         programs: programs.iter().map(|p| (*p).to_owned()).collect(),
         all: of("all", &|_| true),
         measured_values: measured_values(&judged),
-        lines: (0, 0),
         by_quantity_and_program: WITH_KNOWN_COVERAGE
             .iter()
             .map(|q| by_program(*q, programs, &judged))
@@ -157,7 +148,7 @@ fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
     }
 }
 
-/// Counts the measured numbers: a file is its image again.
+/// Counts the measured values. The length of a file is not counted, because it follows from its image.
 fn measured_values(judged: &[&Tried]) -> usize {
     let setting = |t: &Tried| {
         t.label
@@ -185,10 +176,10 @@ fn by_program(quantity: Quantity, programs: &[&str], judged: &[&Tried]) -> ByPro
             .then(|| 100.0 * held.iter().filter(|h| **h).count() as f64 / held.len() as f64)
     };
     let inside_pct: Vec<Option<f64>> = programs.iter().map(inside).collect();
-    let told: Vec<f64> = inside_pct.iter().copied().flatten().collect();
+    let shares: Vec<f64> = inside_pct.iter().copied().flatten().collect();
     let (mean_pct, sd_pct) = (
-        cvc_model::stats::mean(&told).unwrap_or(0.0),
-        cvc_model::stats::sample_sd(&told),
+        cvc_model::stats::mean(&shares).unwrap_or(0.0),
+        cvc_model::stats::sample_sd(&shares),
     );
     ByProgram {
         of: quantity.title().to_owned(),

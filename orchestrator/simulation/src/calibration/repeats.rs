@@ -1,4 +1,4 @@
-//! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
+//! Simulates the coverage of the intervals and tests of repeats: samples with known true values, with fixed seeds.
 
 use cvc_model::stats::{
     CommonScatter, Interval, LEVEL, PooledRatio, RatioGroup, Summary, adjust_effects, compare,
@@ -10,52 +10,53 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use statrs::function::erf::erfc;
 
-/// What is claimed of repeats.
+/// A claim about repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// The interval of the mean holds it.
+    /// The interval of the mean covers the true mean.
     Mean,
-    /// The interval of the median holds it.
+    /// The interval of the median covers the true median.
     Median,
-    /// The interval of the coefficient of variation holds it.
+    /// The interval of the coefficient of variation covers the true coefficient.
     Variation,
-    /// The interval of a ratio of independent repeats holds it.
+    /// The interval of a ratio of independent repeats covers the true ratio.
     Ratio,
-    /// The interval of a ratio of pairs holds it.
+    /// The interval of a ratio of paired repeats covers the true ratio.
     PairedRatio,
-    /// The interval of an effect pooled over points holds it.
+    /// The interval of an effect pooled over points covers the true effect.
     PooledEffect,
-    /// The interval of a share of runs holds it.
+    /// The interval of a share of runs covers the true share.
     Share,
-    /// Equal independent repeats are called different.
+    /// Independent repeats with equal means are reported as different.
     FalseStar,
-    /// Equal pairs are called different.
+    /// Paired repeats with equal means are reported as different.
     PairedFalseStar,
-    /// The interval of a mean with the scatter that eight points have in common holds it, where they scatter alike.
+    /// The interval of a mean with a scatter pooled from eight points covers the true mean. All points scatter alike.
     PooledMean,
-    /// The interval of the change over the time of a campaign holds it.
+    /// The interval of the change during a campaign covers the true change.
     Drift,
-    /// The interval of the mean of repeats that ended when it was narrow holds it.
+    /// The interval of the mean covers the true mean, for repeats that ended when the interval was narrow.
     StoppedMean,
-    /// Equal sites whose repeats ended when their intervals were narrow are called different.
+    /// Equal sites are reported as different, for repeats that ended when their intervals were narrow.
     StoppedFalseStar,
-    /// The interval of the mean of repeats on five days holds it, where days differ by as much as repeats.
+    /// The interval of the mean of repeats on five days covers the true mean. Days differ as much as repeats do.
     MeanOfDays,
-    /// No effect is shown, or the interval of one that is holds it, adjusted for the eight that are looked at, half of which are none.
+    /// No effect is reported, or the interval of the reported effect covers the true effect. Intervals are adjusted for eight effects, half of which
+    /// are zero.
     AdjustedEffect,
-    /// The same as [`Self::PooledMean`], for any of eight points, the last of which scatters nine times as much as the first.
+    /// The same as [`Self::PooledMean`] for any of eight points, the last of which scatters nine times as much as the first.
     UnequalPooledMean,
-    /// The same, for the last of them.
+    /// The same as [`Self::UnequalPooledMean`], for the point that scatters most.
     WidestPooledMean,
-    /// The same, for one of seven points beside one with a repeat that took a thousand times as long.
+    /// The same as [`Self::PooledMean`] for one of seven points, while a repeat of the eighth point took a thousand times as long as the others.
     PooledMeanBesideBad,
-    /// The same, where all points are 1.3 times as slow at the end of an interleaved campaign.
+    /// The same as [`Self::PooledMean`], while all points become 1.3 times as slow during an interleaved campaign.
     DriftingPooledMean,
 }
 
 impl Claim {
-    /// Returns whether it is that equal things are called different.
+    /// Returns whether the claim is a false difference between equal things.
     pub fn is_false_star(self) -> bool {
         matches!(
             self,
@@ -63,43 +64,43 @@ impl Claim {
         )
     }
 
-    /// Returns whether it is about repeats that end when an interval is narrow: their number is then the least.
+    /// Returns whether the claim is about repeats that end when an interval is narrow. [`Simulated::repeats`] is then their minimum number.
     pub fn is_stopped(self) -> bool {
         matches!(self, Self::StoppedMean | Self::StoppedFalseStar)
     }
 }
 
-/// One simulation: many samples of one kind, and how many of them kept the claim.
+/// The result of one simulation: many samples of one kind of data, and for how many of them the claim was true.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
-    /// What is claimed.
+    /// The claim.
     pub claim: Claim,
-    /// The data, in words: `normal, 3 %`.
+    /// Distribution of the data, and coefficient of variation: `normal, 3 %`.
     pub data: &'static str,
-    /// Repeats in a sample.
+    /// Number of repeats in a sample.
     pub repeats: usize,
-    /// The part of the samples for which the claim should come true, by what is said of it.
+    /// The share of samples for which the claim should be true.
     pub nominal: f64,
-    /// Samples for which it did.
+    /// Number of samples for which the claim was true.
     pub came_true: usize,
-    /// Samples for which it was made: some have no interval.
+    /// Number of samples for which the claim was made; some samples have no interval.
     pub samples: usize,
 }
 
 impl Simulated {
-    /// Returns the part of the samples for which the claim came true.
+    /// Returns the share of samples for which the claim was true.
     pub fn measured(&self) -> f64 {
         self.came_true as f64 / self.samples.max(1) as f64
     }
 
-    /// Returns the interval of [`Self::measured`] for so many samples.
+    /// Returns the confidence interval of [`Self::measured`].
     pub fn interval(&self) -> Option<Interval> {
         share_interval(self.came_true, self.samples)
     }
 }
 
-/// A kind of data: its name, how its values come from standard normal ones, how much of a normal value the next one keeps, and its mean and
-/// coefficient of variation. The median is the value of 0.
+/// A kind of data. `value` converts standard normal values to values of the data, so the median is `value(0)`. `memory` is the correlation of
+/// consecutive normal values, `variation` the coefficient of variation.
 struct Nature {
     name: &'static str,
     value: fn(f64) -> f64,
@@ -108,12 +109,12 @@ struct Nature {
     variation: f64,
 }
 
-/// The part of standard normal values that lie above this one.
+/// Returns the probability that a standard normal value is above `z`.
 fn above(z: f64) -> f64 {
     0.5 * erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// The standard normal value that one in ten lies above.
+/// The standard normal value that is exceeded with probability 0.1.
 const ONE_IN_TEN: f64 = 1.281_551_565_544_6;
 
 const NATURES: [Nature; 9] = [
@@ -131,7 +132,7 @@ const NATURES: [Nature; 9] = [
         mean: 1.0,
         variation: 0.3,
     },
-    // exp(σ²/2), and √(exp(σ²) − 1)
+    // log-normal: mean exp(σ²/2), variation √(exp(σ²) − 1)
     Nature {
         name: "log-normal, 0.2",
         value: |z| (0.2 * z).exp(),
@@ -167,7 +168,7 @@ const NATURES: [Nature; 9] = [
         mean: 1.0,
         variation: 1.0,
     },
-    // mean: 0.9 of a normal value that is cut off, less its density there, and a tenth of 1.5; variation by the same integrals
+    // mean: 0.9 of a truncated normal value, less its density at the cut, and a tenth of 1.5; variation from the same integrals
     Nature {
         name: "one in ten 1.5 times as slow",
         value: |z| if z < ONE_IN_TEN { 1.0 + 0.01 * z } else { 1.5 },
@@ -184,16 +185,16 @@ const NATURES: [Nature; 9] = [
     },
 ];
 
-/// A true ratio of two means.
+/// True ratio of two means.
 const RATIO: f64 = 1.3;
 
-/// Days among which repeats are divided.
+/// Number of days into which repeats are divided.
 const DAYS: usize = 5;
 
-/// A true share of runs.
+/// True share of runs for [`Claim::Share`].
 const SHARE: f64 = 0.9;
 
-/// Returns what [`simulate`] can show: each claim with the data and repeats that it is shown for.
+/// Returns the cases for [`simulate`]: each claim with its data and number of repeats.
 pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
     let mut all = Vec::new();
     let mut add = |claim: Claim, natures: &[usize], repeats: &[usize]| {
@@ -235,7 +236,7 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
     all
 }
 
-/// Draws `samples` samples, and counts those for which a claim came true. The seed follows from the claim, the data and the repeats.
+/// Draws `samples` samples, and counts those for which a claim is true. The seed is derived from the claim, the data and the number of repeats.
 pub fn simulate(claim: Claim, data: &'static str, repeats: usize, samples: usize) -> Simulated {
     let place = NATURES.iter().position(|n| n.name == data);
     let nature = &NATURES[place.unwrap_or(0)];
@@ -266,7 +267,7 @@ pub fn simulate(claim: Claim, data: &'static str, repeats: usize, samples: usize
     }
 }
 
-/// Whether a claim about a new sample comes true; `None` if none is made.
+/// Draws a sample, and returns whether a claim about it is true; `None` if no claim can be made.
 fn comes_true(
     claim: Claim,
     nature: &Nature,
@@ -276,7 +277,7 @@ fn comes_true(
     let holds = |interval: Option<Interval>, truth: f64| {
         interval.map(|i| i.low <= truth && truth <= i.high)
     };
-    // the values of a point, one after another
+    // values of one point, in the order of its repeats
     let values = |random: &mut ChaCha8Rng| {
         let mut z = normal(random);
         move |random: &mut ChaCha8Rng| {
@@ -292,7 +293,7 @@ fn comes_true(
         let value = values(random);
         stopped_sample(repeats, value, random)
     };
-    // pairs share half of their scatter, as repeats that run close together may
+    // pairs share half of their scatter, like repeats that run close in time
     let pairs = |random: &mut ChaCha8Rng, factor: f64| -> Vec<(f64, f64)> {
         let common: Vec<f64> = (0..repeats).map(|_| normal(random)).collect();
         let mut value = |z: f64| (nature.value)((z + normal(random)) / std::f64::consts::SQRT_2);
@@ -393,7 +394,7 @@ fn comes_true(
         | Claim::PooledMeanBesideBad
         | Claim::DriftingPooledMean => pooled_mean(claim, nature, repeats, random),
         Claim::Drift => {
-            // four points in an interleaved order, all 1.3 times as slow at the end
+            // four points in interleaved order; all become 1.3 times as slow until the end
             let last = (4 * repeats - 1) as f64;
             let mut groups = vec![Vec::new(); 4];
             for run in 0..4 * repeats {
@@ -413,10 +414,10 @@ fn comes_true(
     }
 }
 
-/// Points that lend each other their scatter.
+/// Number of points whose scatter is pooled.
 const POINTS: usize = 8;
 
-/// Whether the interval of a mean of one of eight points, with the scatter of all of them, holds it; `None` without one.
+/// Draws eight points, and returns whether the interval of one mean with the pooled scatter covers the true mean; `None` without an interval.
 fn pooled_mean(
     claim: Claim,
     nature: &Nature,
@@ -436,7 +437,7 @@ fn pooled_mean(
             } else {
                 1.0
             };
-            // in an interleaved order
+            // in interleaved order
             let run = |repeat: usize| time(repeat * POINTS + point);
             (0..repeats)
                 .map(|repeat| run(repeat) * (nature.value)(scatter * normal(random)))

@@ -1,62 +1,63 @@
-//! Trials: predictions of a program by few of its runs, as a user has them, beside what was measured at the others.
+//! Trials: a program is predicted from few of its runs, as a user would do, and compared with the measurements of its other runs.
 
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate,
-    conformal::{Trial, relative_error},
+    conformal::{Doubt, Trial},
     shmem, split,
 };
 use cvc_prediction::holdout::judge;
 use cvc_prediction::predict::{
     Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError,
-    WITH_KNOWN_COVERAGE, ZoneRules, error_offset,
+    WITH_KNOWN_COVERAGE, ZoneRules,
 };
 use std::collections::BTreeSet;
 
-/// Whether the intervals of a quantity come from the table: those of all others, such as the file of an image, are made of them.
+/// Returns whether the intervals of a quantity come from the table of errors. The intervals of other quantities, such as the length of an image's
+/// file, are derived from tabulated ones.
 fn is_tabulated(quantity: Quantity) -> bool {
     quantity != Quantity::File && WITH_KNOWN_COVERAGE.contains(&quantity)
 }
 
-/// A prediction that was tried.
+/// A prediction, with the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
-    /// The program, by its name in the observations.
+    /// Name of the program in the observations.
     pub program: String,
-    /// Its setting, and what was known of it: `npb-bt.A 1Nx16P openmpi from 1, 4`.
+    /// The predicted setting, and the numbers of processes of the training runs: `npb-bt.A 1Nx16P openmpi from 1, 4`.
     pub label: String,
-    /// What was predicted.
+    /// The predicted quantity.
     pub quantity: Quantity,
-    /// What the prediction rested on; `None` if no run told of the quantity.
+    /// The basis of the prediction; `None` if no run has the quantity.
     pub kind: Option<Kind>,
-    /// How far beyond the runs it was: 1 within.
+    /// Distance of the prediction beyond the training runs; 1 within their range.
     pub reach: f64,
-    /// Largest error of the program's own runs that were left out; `None` if none could be.
-    pub own_error: Option<f64>,
-    /// The prediction, if there was one.
+    /// The known errors of the models.
+    pub doubt: Doubt,
+    /// The prediction, if there is one.
     pub estimate: Option<Estimate>,
-    /// What was measured.
+    /// The measurement.
     pub measured: f64,
 }
 
-/// A name that no program has whose arrays are known.
+/// A name under which no program has declared arrays.
 const NO_KNOWN_PROGRAM: &str = "left-out";
 
-/// Tries predictions of every program of the observations, with intervals by a table.
+/// Predicts every program of the observations, with intervals from a table of errors.
 ///
-/// Of each class, library and rule of zones, models are trained on few process counts, one to three, of this class alone and of all classes,
-/// once as a program whose arrays are known and once as one of which nothing is known; and on no run of the program, but on those of all
-/// others.
+/// For each class, library and rule of zones, models are trained on one to three process counts, of this class alone and of all classes. On each
+/// selection, the models are trained as if the program were unknown and, if its arrays are declared, also with the declared arrays. They are also
+/// trained on the other programs only, without any run of the predicted program.
 ///
 /// # Errors
-/// Observations that cannot be trained on.
+/// The observations cannot be used for training.
 pub fn trials(
     observations: &[Observation],
     programs: &[&str],
     table: &Calibration,
 ) -> Result<Vec<Tried>, PredictError> {
     let mut all = Vec::new();
-    // zones by two rules are two quantities
+    // zones by two rules are different quantities
     let kinds: BTreeSet<_> = observations
         .iter()
         .map(|o| (o.setting.mpi_name.as_str(), rules(o)))
@@ -107,17 +108,14 @@ pub fn trials(
     Ok(all)
 }
 
-/// The errors of trials whose quantities stand in the table.
+/// Returns the errors of the trials of quantities that are in the table.
 pub fn errors_of(tried: &[Tried]) -> Vec<TrialError> {
     let error = |t: &Tried| {
-        let (predicted, measured) = (t.estimate?.value, t.measured);
-        relative_error(predicted, measured, error_offset(t.quantity))?;
         let trial = Trial {
             program: t.program.clone(),
-            predicted,
-            measured,
-            reach: t.reach,
-            own: t.own_error,
+            predicted: t.estimate?.value,
+            measured: t.measured,
+            doubt: t.doubt.clone(),
         };
         Some(TrialError {
             kind: t.kind?,
@@ -131,14 +129,14 @@ pub fn errors_of(tried: &[Tried]) -> Vec<TrialError> {
         .collect()
 }
 
-/// Which runs of a program are trained on.
+/// Selects the training runs of a program.
 struct Scheme {
-    /// Of this class, or of all.
+    /// The class of the runs; `None` for all classes.
     class: Option<String>,
     counts: BTreeSet<u32>,
 }
 
-/// Few process counts as a user would take them: the smallest first; and two with others between them.
+/// Returns selections of few process counts that a user might measure: the smallest ones, and two selections with gaps.
 fn schemes(own: &[&Observation]) -> Vec<Scheme> {
     let mut schemes = Vec::new();
     let classes: BTreeSet<&str> = own.iter().map(|o| o.setting.class.as_str()).collect();
@@ -188,7 +186,7 @@ fn schemes(own: &[&Observation]) -> Vec<Scheme> {
     schemes
 }
 
-/// The rules of the zones of an observation.
+/// Returns the rule by which an observation distinguishes zones.
 fn rules(observation: &Observation) -> Option<ZoneRules> {
     observation.environment.as_ref().map(|of| of.zones)
 }
@@ -212,7 +210,7 @@ fn try_scheme(
     let training = |o: &Observation| {
         !is_own(o) || (of_class(o) && scheme.counts.contains(&o.setting.mapping.processes()))
     };
-    // what was left out of this class, or of another one without any run
+    // predict the held-out runs of this class, or of another class of which no run is known
     let asked = own
         .iter()
         .filter(|o| of_class(o) || scheme.counts.len() > 2);
@@ -232,7 +230,7 @@ fn try_scheme(
             let Some(observation) = held_out.items().iter().find(|o| o.id == judged.id) else {
                 continue;
             };
-            // from other programs the library's part is told, as its warning says, not what this program allocates
+            // other programs predict the MPI library's part only, as the warning says, not the memory that this program allocates
             if allocates && judged.quantity == Quantity::Shmem {
                 continue;
             }
@@ -243,7 +241,16 @@ fn try_scheme(
                 ""
             };
             let kind = predictor.kind_of(judged.quantity, &Question::of(observation), load);
-            let own_error = predictor.own_error(judged.quantity, &Question::of(observation));
+            let prediction = judged.forecast.prediction();
+            let reach = kind.map_or(1.0, |(_, reach)| reach);
+            let doubt = prediction.map(|prediction| {
+                predictor.doubt(
+                    judged.quantity,
+                    &Question::of(observation),
+                    reach,
+                    prediction,
+                )
+            });
             all.push(Tried {
                 program: program.to_owned(),
                 label: format!(
@@ -257,9 +264,9 @@ fn try_scheme(
                 ),
                 quantity: judged.quantity,
                 kind: kind.map(|(kind, _)| kind),
-                own_error,
-                reach: kind.map_or(1.0, |(_, reach)| reach),
-                estimate: judged.forecast.prediction().map(|p| p.estimate),
+                doubt: doubt.unwrap_or_default(),
+                reach,
+                estimate: prediction.map(|p| p.estimate),
                 measured: judged.measured,
             });
         }

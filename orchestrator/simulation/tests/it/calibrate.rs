@@ -1,4 +1,4 @@
-//! `cargo xtask calibrate`
+//! Tests of `cargo xtask calibrate`.
 
 use cvc_simulation::calibration::command::run;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fs;
 
 const COLUMNS: &str = "app,class,mapping,mpi,dtapp_mib,lb_mib,shmem_mib,headers_mib,image_mib,file_mib,launchers_mib,aux_mib,stored_mib,latency_s\n";
 
-/// Runs of two programs whose images fall with the processes.
+/// Returns a table of runs of these programs, whose images shrink with the number of processes.
 fn table(programs: &[&str]) -> String {
     let mut text = COLUMNS.to_owned();
     for (i, app) in programs.iter().enumerate() {
@@ -25,7 +25,7 @@ fn table(programs: &[&str]) -> String {
 }
 
 #[test]
-fn coverage_is_told_by_claim_and_quantity_and_drawn() {
+fn coverage_is_reported_by_claim_and_quantity_and_drawn() {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name).display().to_string();
     fs::write(at("runs.csv"), table(&["one", "two"])).expect("a table");
@@ -52,7 +52,7 @@ fn coverage_is_told_by_claim_and_quantity_and_drawn() {
             s["came_true"].as_u64().expect("a count"),
             s["samples"].as_u64().expect("a count"),
         );
-        // of some kinds of data few intervals hold: that is told, not hidden
+        // for some kinds of data few intervals cover the true value: the page reports this
         let is_interval = s["nominal"] == 0.95;
         assert!(
             all <= 100 && true_ones <= all && (is_interval || true_ones * 2 <= all),
@@ -75,7 +75,7 @@ fn coverage_is_told_by_claim_and_quantity_and_drawn() {
     );
     let page = fs::read_to_string(at("pages/calibration.md")).expect("the page");
     assert!(
-        page.contains("each of one, two") && page.contains("img/calibration.svg"),
+        page.contains("Each of one, two") && page.contains("img/calibration.svg"),
         "{page}"
     );
     assert!(

@@ -1,4 +1,4 @@
-//! How often intervals of predictions hold, by leaving programs out, and the table that they are made of.
+//! Tests of the coverage of predictions' intervals by leaving programs out, and of the table from which the intervals are derived.
 
 use cvc_prediction::predict::Calibration;
 use cvc_simulation::calibration::{
@@ -42,7 +42,7 @@ fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_
     };
     all_at_least(0.9, &coverage.by_quantity);
     all_at_least(0.9, &coverage.by_reach);
-    // of a program that is unlike the others, as CoMD in slabs, fewer are inside; of LULESH, with few cells, the errors are below 1 %
+    // fewer intervals cover for programs unlike the others, such as CoMD in slabs; LULESH has few predictions, and errors below 1 %
     all_at_least(0.83, &coverage.by_program);
     let of = |name: &str| {
         coverage
@@ -61,14 +61,25 @@ fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_
         "{:?}",
         of("checkpoint time")
     );
-    for (name, most_pct) in [
-        ("application data", 25.0),
-        ("image of a rank", 10.5),
-        ("checkpoint time", 100.0),
+    // scores of the same predictions with an earlier method (symmetric intervals, scaled only by own errors and distance), and the maximum ratio to
+    // them
+    for (name, then_pct, ratio) in [
+        ("application data", 22.84, 0.75),
+        ("libraries", 10.38, 0.7),
+        ("shared memory", 55.22, 0.5),
+        ("area headers", 53.36, 0.65),
+        ("image of a rank", 9.9, 0.6),
+        ("launchers", 0.47, 1.0),
+        ("auxiliary files", 11.99, 0.25),
+        ("stored in all", 9.26, 0.65),
+        ("coordination", 269.66, 0.8),
+        ("storage", 112.53, 1.0),
+        ("checkpoint time", 88.21, 0.95),
     ] {
-        assert!(of(name).score_pct < most_pct, "{:?}", of(name));
+        let now_pct = of(name).score_pct;
+        assert!(now_pct < ratio * then_pct, "{:?}", of(name));
     }
-    // sizes are told by far more narrowly than times
+    // intervals of sizes are far narrower than those of times
     assert!(
         of("image of a rank").half_width_pct < 4.0 && of("checkpoint time").half_width_pct > 20.0
     );
@@ -98,7 +109,7 @@ fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_
             && !svg.contains("called different"),
         "{svg}"
     );
-    // the documented page has the same figures of predictions
+    // the page in docs has the same numbers for predictions
     let predictions = text.split("## Predictions").nth(1).expect("the section");
     assert!(
         documented().ends_with(predictions),
@@ -118,7 +129,7 @@ fn one_program_cannot_be_left_out() {
     assert!(why.contains("1 program"), "{why}");
 }
 
-/// The documented page.
+/// Returns the text of the page in docs.
 fn documented() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calibration.md");
     std::fs::read_to_string(page).expect("the page")

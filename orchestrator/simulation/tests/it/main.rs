@@ -1,13 +1,13 @@
-//! Schedules that follow from their seeds, and how often intervals hold.
+//! Tests of schedules, which are reproducible from their seeds, and of the coverage of intervals.
 
 mod calibrate;
 mod calibration;
 
 use cvc_simulation::{Story, directory, simulate};
 
-/// Number of schedules: more by `cargo xtask simulate`.
+/// Number of schedules; `cargo xtask simulate` carries out more.
 const SCHEDULES: u64 = 1000;
-/// Seeds beyond these that found something.
+/// Further seeds whose schedules have found errors.
 const TELLING: [u64; 2] = [1_723, 24_551];
 
 fn story(seed: u64) -> Story {
@@ -56,7 +56,7 @@ fn a_seed_has_one_story() {
     }
 }
 
-/// A line without directory and lineage, which are random.
+/// Returns a line without directory and lineage, which are random.
 fn without_names(line: &str) -> String {
     line.split_whitespace()
         .filter(|word| !word.contains('/'))

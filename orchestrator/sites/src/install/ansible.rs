@@ -8,20 +8,20 @@ use cvc_engine::host::{output_within, tool};
 use std::{fs::File, process::Stdio, time::Duration};
 use tokio::process::Command;
 
-/// A version of ansible-core that cvc installs.
+/// A version of ansible-core that cvc can install.
 #[derive(Clone, Copy, Debug)]
-pub struct Pinned {
-    /// The lowest minor version of Python 3 that it runs with.
+pub struct PinnedAnsible {
+    /// Minimum minor version of Python 3.
     pub python: u32,
-    /// Its version.
+    /// Version of ansible-core.
     pub version: &'static str,
-    /// It and everything that it needs, for pip: versions, and digests of all files that they may be installed from.
+    /// Requirements for pip: versions of ansible-core and its dependencies, with digests of all acceptable files.
     pub requirements: &'static str,
 }
 
 macro_rules! pinned {
     ($python:literal, $version:literal) => {
-        Pinned {
+        PinnedAnsible {
             python: $python,
             version: $version,
             requirements: include_str!(concat!("requirements/ansible-core-", $version, ".txt")),
@@ -30,7 +30,7 @@ macro_rules! pinned {
 }
 
 /// Versions of ansible-core that cvc installs, newest first.
-pub const PINNED: [Pinned; 3] = [
+pub const PINNED: [PinnedAnsible; 3] = [
     pinned!(11, "2.19.14"),
     pinned!(10, "2.17.14"),
     pinned!(9, "2.15.13"),
@@ -39,19 +39,19 @@ pub const PINNED: [Pinned; 3] = [
 const MIN_VERSION: (u32, u32) = (2, 14);
 const PIP_LIMIT: Duration = Duration::from_secs(900);
 
-/// An ansible-playbook that works.
+/// A working ansible-playbook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ansible {
-    /// The program.
+    /// Path of the program.
     pub playbook: Utf8PathBuf,
     /// Version of ansible-core.
     pub version: String,
 }
 
-/// Finds it, or installs it. `note` is called before each step that takes a while.
+/// Finds ansible-playbook, or installs it. `note` is called before each step that takes some time.
 ///
 /// # Errors
-/// When there is none and it cannot be installed; the error names what is missing.
+/// No ansible-playbook was found, and it cannot be installed; the error names the missing software.
 pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, InstallError> {
     let path = std::env::var("PATH").unwrap_or_default();
     let on_path = paths::on_path(&["ansible-playbook"], &path);
@@ -68,13 +68,13 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
     let name = format!("ansible-{}", pinned.version);
     let environment = paths::cache().join(&name);
     let playbook = environment.join("bin/ansible-playbook");
-    // only one process at a time makes it; the others find it ready
+    // only one process at a time creates the environment; other processes wait and then find it
     let _lock = locked(environment.with_file_name(format!("{name}.lock"))).await?;
     if let Some(version) = version(&playbook).await {
         return Ok(Ansible { playbook, version });
     }
     note(format!(
-        "ansible-core {} into {environment}",
+        "installing ansible-core {} into {environment}",
         pinned.version
     ));
     bring(&python, &environment, pinned).await?;
@@ -89,10 +89,10 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
     }
 }
 
-/// Says which one [`ensure`] would return or install, without installing anything.
+/// Returns the name of the Ansible that [`ensure`] would return or install. Does not install anything.
 ///
 /// # Errors
-/// When there is none and it cannot be installed; the error names what is missing.
+/// No ansible-playbook was found, and it cannot be installed; the error names the missing software.
 pub async fn look() -> Result<String, InstallError> {
     let path = std::env::var("PATH").unwrap_or_default();
     if let Some(found) = paths::on_path(&["ansible-playbook"], &path)
@@ -114,7 +114,7 @@ pub async fn look() -> Result<String, InstallError> {
     })
 }
 
-/// Finds `ansible-inventory`: on PATH, or of the newest version that cvc installed for itself.
+/// Returns the path of `ansible-inventory`: on PATH, or of the newest version that cvc has installed.
 pub fn find_inventory_program() -> Option<Utf8PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let own = || {
@@ -138,7 +138,7 @@ fn no_python() -> InstallError {
     }
 }
 
-/// Its version, if it works.
+/// Returns the version of ansible-core, if the program works.
 async fn version(playbook: &Utf8Path) -> Option<String> {
     if !paths::is_executable(playbook) {
         return None;
@@ -149,7 +149,7 @@ async fn version(playbook: &Utf8Path) -> Option<String> {
     )
     .await
     .ok()?;
-    // `ansible-playbook [core 2.19.14]`; before 2.11 without `core`
+    // the first line is `ansible-playbook [core 2.19.14]`; before 2.11 without `core`
     let word = output.0.lines().next()?.split_whitespace().next_back()?;
     Some(
         word.trim_matches(|c: char| !c.is_ascii_alphanumeric())
@@ -163,7 +163,7 @@ fn is_new(version: &str) -> bool {
     matches!((parts.next(), parts.next()), (Some(major), Some(minor)) if (major, minor) >= MIN_VERSION)
 }
 
-async fn pinned(python: &Utf8Path) -> Result<&'static Pinned, InstallError> {
+async fn pinned(python: &Utf8Path) -> Result<&'static PinnedAnsible, InstallError> {
     let mut asking = tool(python);
     asking.args([
         "-c",
@@ -187,7 +187,7 @@ async fn pinned(python: &Utf8Path) -> Result<&'static Pinned, InstallError> {
     })
 }
 
-/// Holds a file lock until it is dropped.
+/// Locks a file until the returned value is dropped.
 async fn locked(file: Utf8PathBuf) -> Result<File, InstallError> {
     let failed = StoreError::io("lock", file.clone());
     let taken = tokio::task::spawn_blocking(move || -> std::io::Result<File> {
@@ -207,7 +207,7 @@ async fn locked(file: Utf8PathBuf) -> Result<File, InstallError> {
 async fn bring(
     python: &Utf8Path,
     environment: &Utf8Path,
-    pinned: &Pinned,
+    pinned: &PinnedAnsible,
 ) -> Result<(), InstallError> {
     let version = pinned.version;
     let by_hand = "or install ansible-core 2.14 or newer with your package manager (Debian, Ubuntu: apt-get install ansible-core), or put ansible-playbook on PATH";
@@ -237,7 +237,7 @@ async fn bring(
     std::fs::write(&requirements, pinned.requirements)
         .map_err(StoreError::io("write", &requirements))?;
     let mut pip = tool(environment.join("bin/python"));
-    // nothing but the files that are known, whatever an index offers
+    // accept only files with known digests, whatever index pip uses
     pip.args([
         "-m",
         "pip",
@@ -252,7 +252,7 @@ async fn bring(
     match output(&mut pip, PIP_LIMIT).await {
         Ok((_, true)) => Ok(()),
         Ok((text, false)) => {
-            // a partial environment must not look complete
+            // remove a partial environment, which would look complete
             let _ = std::fs::remove_dir_all(environment);
             let offline = [
                 "NewConnectionError",

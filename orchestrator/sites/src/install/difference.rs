@@ -1,24 +1,24 @@
-//! A difference between `cvc.lock` and what is installed on a site.
+//! A difference between `cvc.lock` and the software installed on a site.
 
 use serde::Serialize;
 use std::fmt;
 
 /// A difference between the lock and the site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// The component.
+pub struct VersionDifference {
+    /// Name of the component.
     pub component: String,
-    /// What the lock records.
+    /// The locked value.
     pub locked: String,
-    /// What is there.
+    /// The installed value.
     pub found: String,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for VersionDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {} was installed, and now it is {}",
+            "{}: {} was installed, now {}",
             self.component, self.locked, self.found
         )
     }

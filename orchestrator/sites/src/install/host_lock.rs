@@ -1,8 +1,8 @@
-//! One installation at a time on a host, whoever begins it and from where. The lock lies on the host and belongs to a process there whose
-//! input is held open from here: it goes with the connection or with cvc, and leaves no file that could grow old.
+//! Limits each host to one installation at a time, regardless of which user starts it from which machine. A process on the host holds the lock; its
+//! input is connected to cvc. The process ends with the connection or with cvc, so no stale lock remains.
 
 use super::{InstallError, inventory};
-use crate::ssh::{Pipe, SshHost, Target};
+use crate::ssh::{Pipe, SshHost, SshTarget};
 use camino::Utf8Path;
 use cvc_core::campaign::Site;
 use cvc_engine::host::{Host, tool};
@@ -19,12 +19,13 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Runs the script that is its name, as root where this user may without a password: all who can install for everybody share one lock.
+/// Runs the script in its first argument as root, if this user is root or may use sudo without a password. All users who can install system-wide
+/// therefore use the same lock.
 const AS_ROOT: &str = "r=; [ \"$(id -u)\" = 0 ] || { command -v sudo >/dev/null && sudo -n true </dev/null >/dev/null 2>&1 && r='sudo -n'; }; \
     exec $r sh -c \"$0\" cvc \"$1\"";
-/// Says whether it has the lock, with the identity of what is locked, and holds it as long as it hears from here: a server may notice only
-/// after hours that a connection was cut. Where nothing can be locked it says nothing. The file is root's, or the user's in a directory of the user's:
-/// what everybody can open, everybody can lock for ever.
+/// Takes the lock, and prints `held` or `taken` (by another process) with the identity of the machine; prints nothing if locking is impossible. Holds
+/// the lock as long as it receives heartbeats, because a server may notice only after hours that a connection was cut. The lock file belongs to root,
+/// or to the user in a private directory: any user could lock a file that all users can open, and never release it.
 const HOLD: &str = "command -v flock >/dev/null && command -v timeout >/dev/null || exit 0; u=$(id -u); d=/run; \
     [ \"$u\" = 0 ] || d=/run/user/$u; [ \"$u\" = 0 ] || [ -O \"$d\" ] || { d=/tmp/.cvc-$u; mkdir -m 700 \"$d\" 2>/dev/null; }; \
     [ -d \"$d\" ] && [ ! -h \"$d\" ] && [ -O \"$d\" ] || exit 0; umask 077; f=$d/cvc-install.lock; exec 9>>\"$f\" || exit 0; flock -n 9; got=$?; \
@@ -32,43 +33,44 @@ const HOLD: &str = "command -v flock >/dev/null && command -v timeout >/dev/null
     case $got in 0) echo \"held $id\"; while [ \"$(timeout \"$1\" head -c 1 | wc -c)\" = 1 ]; do :; done;; 1) echo \"taken $id\";; esac";
 /// Time limit for the answer of a host.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Delay between signs of life to a host, and the time after which one without them gives its lock back, in seconds.
+/// Interval between heartbeats to a host; and the time without a heartbeat after which the host releases its lock, seconds.
 const BEAT: Duration = Duration::from_secs(4);
 const SILENCE_S: &str = "15";
-/// The same on this machine, where the end of cvc is noticed at once: longer than any installation.
+/// Time without a heartbeat after which this machine releases its lock, seconds: longer than any installation, because the lock's process notices the
+/// end of cvc at once here.
 const SILENCE_HERE_S: &str = "864000";
-/// How long a lock is waited for: a little longer than that of an installation whose connection was cut. Not without end, because two may wait
-/// for each other's hosts.
+/// Time limit for waiting for a lock: a little longer than [`SILENCE_S`], after which a host releases the lock of an installation whose connection
+/// was cut. The wait is limited because two installations may wait for each other's hosts.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Delay between questions for a lock.
+/// Interval between attempts to take a lock.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// The locks of the hosts of a site. They are given back when it is dropped, too.
+/// The locks of the hosts of a site. Dropping this value also releases them.
 #[derive(Debug, Default)]
 pub(super) struct HostLocks {
     here: Option<Here>,
-    held: Vec<Held>,
+    held: Vec<HeldLock>,
 }
 
-/// The lock of this machine: the end of the process's input gives it back.
+/// The lock of this machine; closing the input of the process releases it.
 #[derive(Debug)]
 struct Here {
     _line: ChildStdin,
     _process: Child,
 }
 
-/// The lock of a host that is reached by ssh.
+/// The lock of a host reached by ssh.
 #[derive(Debug)]
-struct Held {
+struct HeldLock {
     /// Name of the host.
     host: String,
-    /// Ends it, also when dropped.
+    /// Releases the lock when used or dropped.
     release: oneshot::Sender<()>,
-    /// Whether it was held until then.
-    ended: JoinHandle<bool>,
+    /// Returns why the lock is no longer held.
+    ended: JoinHandle<LockEnd>,
 }
 
-impl Held {
+impl HeldLock {
     fn begin(host: SshHost, pipe: Pipe) -> Self {
         let (release, released) = oneshot::channel();
         let name = host.name().to_owned();
@@ -80,40 +82,48 @@ impl Held {
     }
 }
 
-/// Holds the lock of a host until it is released or the connection breaks. Returns whether it was held until then.
-async fn hold(host: SshHost, mut pipe: Pipe, mut released: oneshot::Receiver<()>) -> bool {
+/// Why the lock of a host is no longer held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockEnd {
+    Released,
+    /// The connection was lost.
+    Lost,
+}
+
+/// Holds the lock of a host until it is released or the connection breaks.
+async fn hold(host: SshHost, mut pipe: Pipe, mut released: oneshot::Receiver<()>) -> LockEnd {
     let mut beats = tokio::time::interval(BEAT);
-    let held = loop {
+    let end = loop {
         tokio::select! {
             biased;
-            _ = &mut released => break true,
+            _ = &mut released => break LockEnd::Released,
             _ = beats.tick() => {
-                let Some(line) = pipe.stdin.as_mut() else { break false };
-                // a connection that broke has given its lock back
+                let Some(line) = pipe.stdin.as_mut() else { break LockEnd::Lost };
+                // if the connection is lost, the host has released the lock
                 if line.write_all(b".").await.is_err() || line.flush().await.is_err() {
-                    break false;
+                    break LockEnd::Lost;
                 }
             }
         }
     };
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.wait()).await;
     host.disconnect().await;
-    held
+    end
 }
 
-/// The answer of a host.
+/// The answer of a host to an attempt to lock it.
 enum Answer {
-    Held { held: Held, id: String },
+    Held { held: HeldLock, id: String },
     Taken { host: SshHost, id: String },
 }
 
 impl HostLocks {
-    /// Takes the locks of all hosts, and waits a while for those that another installation has. A host that cannot be reached or cannot lock
-    /// is left out: the installation itself reports the former. `base` is the directory that paths of ssh's files are relative to; `note` is
-    /// told what is waited for.
+    /// Takes the locks of all hosts, and waits for locks that another installation holds, up to a time limit. A host that cannot be reached or locked
+    /// is skipped; the installation itself reports hosts that cannot be reached. Relative paths of ssh's files refer to `base`. `note` receives the
+    /// reason for waiting.
     ///
     /// # Errors
-    /// When another installation is still at work on one of them.
+    /// Another installation still holds the lock of a host.
     pub(super) async fn take(
         name: &str,
         site: &Site,
@@ -121,13 +131,13 @@ impl HostLocks {
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<Self, InstallError> {
         let until = Instant::now() + PATIENCE;
-        let mut is_told = false;
+        let mut is_reported = false;
         loop {
             match Self::take_now(name, site, base).await {
                 Err(InstallError::Busy { hosts, .. }) if Instant::now() < until => {
-                    if !std::mem::replace(&mut is_told, true) {
+                    if !std::mem::replace(&mut is_reported, true) {
                         note(format!(
-                            "another installation is at work on {}: waiting {} s for it",
+                            "another installation is running on {}: waiting {} s for it",
                             hosts.join(", "),
                             PATIENCE.as_secs()
                         ));
@@ -187,7 +197,7 @@ impl HostLocks {
         })
     }
 
-    /// Gives all of them back. Returns the hosts whose lock was lost before.
+    /// Releases all locks. Returns the hosts whose lock was lost earlier.
     pub(super) async fn release(self) -> Vec<String> {
         let ended: Vec<_> = self
             .held
@@ -196,7 +206,7 @@ impl HostLocks {
             .collect();
         let mut lost = Vec::new();
         for (host, _, ended) in ended {
-            if !ended.await.unwrap_or(false) {
+            if ended.await.unwrap_or(LockEnd::Lost) == LockEnd::Lost {
                 lost.push(host);
             }
         }
@@ -204,12 +214,12 @@ impl HostLocks {
     }
 }
 
-/// The hosts that are reached by ssh.
+/// Returns the hosts that are reached by ssh.
 pub(super) fn targets<'s>(
     name: &'s str,
     site: &'s Site,
     base: &'s Utf8Path,
-) -> impl Iterator<Item = Target> + 's {
+) -> impl Iterator<Item = SshTarget> + 's {
     site.cluster.iter().flat_map(move |cluster| {
         let ssh = cluster.ssh.below(base);
         let head = cluster
@@ -220,11 +230,12 @@ pub(super) fn targets<'s>(
             .hosts
             .iter()
             .chain(head)
-            .map(move |entry| Target::new(name, &entry.below(base), &ssh))
+            .map(move |entry| SshTarget::new(name, &entry.below(base), &ssh))
     })
 }
 
-/// Locks this machine. Returns the lock, unless somebody else has it, with the identity of what is locked; nothing if it cannot be locked.
+/// Locks this machine. Returns the lock (`None` if another process holds it) and the identity of the machine. Returns `None` instead of this pair if
+/// locking is impossible.
 async fn lock_here() -> Option<(Option<Here>, String)> {
     let mut command = tool("sh");
     command
@@ -232,7 +243,7 @@ async fn lock_here() -> Option<(Option<Here>, String)> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    // a Ctrl-C of the terminal is for cvc, which gives the lock back at its end
+    // a separate process group: Ctrl-C is for cvc, which releases the lock when it ends
     let mut process = command.process_group(0).spawn().ok()?;
     let (here, stdout) = (process.stdin.take()?, process.stdout.take()?);
     let mut line = String::new();
@@ -250,8 +261,8 @@ async fn lock_here() -> Option<(Option<Here>, String)> {
     }
 }
 
-/// Asks a host for its lock.
-async fn ask(target: Target) -> Option<Answer> {
+/// Makes one attempt to take the lock of a host.
+async fn ask(target: SshTarget) -> Option<Answer> {
     let host = SshHost::new(target);
     host.connect().await.ok()?;
     let argv = ["sh", "-c", AS_ROOT, HOLD, SILENCE_S].map(str::to_owned);
@@ -259,10 +270,10 @@ async fn ask(target: Target) -> Option<Answer> {
     let mut line = String::new();
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;
     match line.trim().split_once(' ') {
-        // at once, because another host may take longer to answer than this one waits for a sign of life
+        // send heartbeats at once: other hosts may take longer to answer than this host waits for a heartbeat
         Some(("held", id)) => Some(Answer::Held {
             id: id.to_owned(),
-            held: Held::begin(host, pipe),
+            held: HeldLock::begin(host, pipe),
         }),
         Some(("taken", id)) => Some(Answer::Taken {
             id: id.to_owned(),
@@ -280,8 +291,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_lock_is_held_until_it_is_dropped_and_nobody_else_can_hold_it() {
-        // a lock of this test's own: that of the machine may be held by an installation
+    async fn a_lock_is_exclusive_until_it_is_dropped() {
+        // a lock file for this test only: an installation may hold that of the machine
         let dir = tempfile::tempdir().expect("a directory");
         let script = HOLD.replace(
             "$d/cvc-install.lock",
@@ -313,7 +324,7 @@ mod tests {
             .expect("a file")
             .permissions()
             .mode();
-        assert_eq!(mode & 0o077, 0, "nobody else can open it, and so lock it");
+        assert_eq!(mode & 0o077, 0, "no other user can open it, and so lock it");
         drop(line);
         process.wait().await.expect("ends");
         assert_eq!(ask().await.0, first, "it was given back");

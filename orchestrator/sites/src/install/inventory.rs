@@ -1,4 +1,4 @@
-//! The inventory of a site: its hosts and how Ansible reaches them. It holds no secret, only the paths of key files.
+//! The inventory of a site: its hosts and how Ansible reaches them. It contains no secrets, only the paths of key files.
 
 use super::InstallError;
 use camino::Utf8Path;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 /// Name of this machine in an inventory.
 pub const LOCAL: &str = "localhost";
 
-/// Hosts of a site in its order, the head node first if it is not one of the nodes. A local site, or a Slurm site whose login node is this
-/// machine, is `localhost`.
+/// Returns the hosts of a site in its order; the head node is first if it is not one of the nodes. For a local site, and for a Slurm site whose login
+/// node is this machine, it is `localhost`.
 pub fn hosts(site: &Site) -> Vec<String> {
     let Some(cluster) = &site.cluster else {
         return vec![LOCAL.into()];
@@ -27,11 +27,11 @@ pub fn hosts(site: &Site) -> Vec<String> {
     names
 }
 
-/// The inventory's text: groups `head` and `nodes`, for `ansible-playbook -i FILE`. `base` is the campaign file's directory, which relative
-/// paths are relative to.
+/// Returns the inventory's text with the groups `head` and `nodes`, for `ansible-playbook -i FILE`. Relative paths refer to `base`, the directory of
+/// the campaign file.
 ///
 /// # Errors
-/// When ssh's configuration cannot hold a value.
+/// A value cannot be written in ssh's configuration.
 pub fn text(name: &str, site: &Site, base: &Utf8Path) -> Result<String, InstallError> {
     let names = hosts(site);
     let mut vars = Map::new();
@@ -52,7 +52,7 @@ pub fn text(name: &str, site: &Site, base: &Utf8Path) -> Result<String, InstallE
     let head = cluster
         .and_then(|c| c.head.as_ref())
         .map_or(&names[0], |h| &h.name);
-    // Slurm's nodes are unknown before it allocates them: only the login node is listed
+    // Slurm's nodes are unknown before they are allocated: list only the login node
     let nodes: Vec<&String> = names
         .iter()
         .filter(|n| cluster.is_none_or(|c| c.hosts.iter().any(|h| h.name == **n)))
@@ -99,13 +99,13 @@ fn variables(host: &HostEntry, base: &Utf8Path) -> Map<String, Value> {
     vars
 }
 
-/// Options of every ssh: trusted keys, no questions to the user, and the end of a silent connection.
+/// Returns the options for every ssh process: trusted keys, no prompts, and a time limit for silent connections.
 fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, InstallError> {
     let mut words: Vec<String> = Vec::new();
     if let Some(config) = &ssh.config {
         words.extend(["-F".into(), paths::expand_below(base, config).into_string()]);
     }
-    // cvc's own pins first: ssh writes keys accepted at a first contact there
+    // list cvc's pinned keys first, because ssh adds keys accepted at a first contact to the first file
     let known = match &ssh.pinned {
         Some(file) => vec![file.into()],
         None => {
@@ -137,7 +137,7 @@ fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, In
     ] {
         words.extend(["-o".into(), option]);
     }
-    // Ansible splits this into words as a shell would
+    // Ansible splits this value into words like a shell
     Ok(words
         .iter()
         .map(|w| render::shell_quote(w))
@@ -145,7 +145,7 @@ fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, In
         .join(" "))
 }
 
-/// A path as ssh's configuration reads it: in quotes, with its percent signs doubled.
+/// Returns a path quoted for ssh's configuration: in quotes, with doubled percent signs.
 fn quoted(path: &Utf8Path) -> Result<String, InstallError> {
     let text = path.as_str();
     if text.contains(['"', '\n', '\\']) {

@@ -1,10 +1,10 @@
-//! `cvc.lock`: the software that was found or installed on the sites of a campaign. A TOML file in the campaign's directory.
+//! `cvc.lock`: the software found or installed on the sites of a campaign. It is a TOML file in the campaign's directory.
 
-use super::{InstallError, difference::Difference, report::InstallReport};
+use super::{InstallError, difference::VersionDifference, report::InstallReport};
 use camino::Utf8PathBuf;
 use cvc_core::campaign::Site;
 use cvc_core::store::{CampaignDir, StoreError};
-use cvc_engine::attempt::{Found, FoundComponent};
+use cvc_engine::attempt::{FoundComponent, FoundComponents};
 use cvc_engine::{
     ckpt::{self, Checkpointer},
     mpi,
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Version of the format.
 const FORMAT: u32 = 1;
 
-/// What was installed.
+/// The installed software.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// Version of the format.
@@ -25,48 +25,48 @@ pub struct Lock {
     pub sites: BTreeMap<String, SiteLock>,
 }
 
-/// What was installed on a site.
+/// The software installed on a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteLock {
     /// The hosts, which all have the same software.
     pub hosts: Vec<String>,
-    /// By name: `mpi/NAME`, `dmtcp`, `darshan/runtime`, `app/NAME/MPI/PROGRAM`, `kernels/MPI`.
+    /// Components by name: `mpi/NAME`, `dmtcp`, `darshan/runtime`, `app/NAME/MPI/PROGRAM`, `kernels/MPI`.
     #[serde(default)]
     pub components: BTreeMap<String, Component>,
 }
 
-/// One piece of software.
+/// A component of the software of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Component {
-    /// Version that it reports; empty if it reports none.
+    /// Version that the software reports; empty if it reports none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Where it comes from: `given` (a prefix or path of the campaign), `module`, `path`, `package`, `spack`, `kernels`.
+    /// Where the software comes from: `given` (a prefix or path of the campaign), `module`, `path`, `package`, `spack`, `kernels`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// Where it is.
+    /// Path of the software.
     pub path: String,
-    /// Package of the distribution that it belongs to.
+    /// Distribution package that contains the software.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub package: String,
-    /// Version of that package, as the package manager writes it.
+    /// Version of this package, in the package manager's form.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub package_version: String,
-    /// Digest of the sources, for the kernels.
+    /// Digest of the sources, for the kernels that are part of cvc.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
 }
 
 impl SiteLock {
-    /// Finds the differences between this lock and the site. Components that were not checked or are not locked are left out.
-    pub fn compare(&self, found: &Found) -> Vec<Difference> {
+    /// Returns the differences between this lock and the software found on the site. Components that were not checked or are not locked are omitted.
+    pub fn compare(&self, found: &FoundComponents) -> Vec<VersionDifference> {
         let mut differences = Vec::new();
         for (name, locked) in &self.components {
             let Some(now) = found.0.get(name) else {
                 continue;
             };
             let mut differ = |locked: &str, found: &str| {
-                differences.push(Difference {
+                differences.push(VersionDifference {
                     component: name.clone(),
                     locked: locked.to_owned(),
                     found: found.to_owned(),
@@ -111,7 +111,7 @@ impl SiteLock {
     }
 }
 
-/// Maps `/bin` to `/usr/bin`, which are one directory nearly everywhere.
+/// Replaces `/bin` by `/usr/bin`, because both are the same directory on nearly all systems.
 fn plain(path: &str) -> &str {
     path.strip_prefix("/usr").unwrap_or(path)
 }
@@ -126,15 +126,15 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// Path of the lock of a campaign.
+    /// Returns the path of a campaign's lock.
     pub fn file(dir: &CampaignDir) -> Utf8PathBuf {
         dir.root().join("cvc.lock")
     }
 
-    /// Reads the lock of a campaign; an empty one if nothing was installed yet.
+    /// Reads the lock of a campaign. Returns an empty lock if nothing was installed yet.
     ///
     /// # Errors
-    /// When the file cannot be read, is damaged, or was written by a newer cvc.
+    /// The file cannot be read, is damaged, or was written by a newer cvc.
     pub fn read(dir: &CampaignDir) -> Result<Self, StoreError> {
         let file = Self::file(dir);
         let text = match std::fs::read_to_string(&file) {
@@ -154,25 +154,25 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Writes it atomically.
+    /// Writes the lock atomically.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, dir: &CampaignDir) -> Result<(), StoreError> {
         let file = Self::file(dir);
         std::fs::create_dir_all(dir.root()).map_err(StoreError::io("make", dir.root()))?;
         let body =
             toml::to_string(self).map_err(|e| StoreError::damaged(&file, 0, e.to_string()))?;
         let text = format!(
-            "# What was installed for this campaign. `cvc install` writes it; `cvc run` stops where a site has something else.\n{body}"
+            "# The software installed for this campaign. `cvc install` writes this file; `cvc run` stops if a site has other software.\n{body}"
         );
         cvc_core::store::write_whole(&file, text.as_bytes())
     }
 
-    /// Records in the file what a site has now. The file is read anew: while one site was set up, another may have been recorded.
+    /// Records the current software of a site in the file. The file is read again first, because another site may have been recorded meanwhile.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or the site differs from it and `update` is not set.
+    /// The file cannot be read or written, or the software differs from the lock and `update` is not set.
     pub fn record(
         dir: &CampaignDir,
         site: &str,
@@ -184,7 +184,7 @@ impl Lock {
         Ok(lock.write(dir)?)
     }
 
-    /// The locked versions of a site by package, for the roles.
+    /// Returns the locked versions of a site's distribution packages, for the Ansible roles.
     pub fn pins(&self, site: &str) -> BTreeMap<String, String> {
         let components = self
             .sites
@@ -199,7 +199,7 @@ impl Lock {
             .collect()
     }
 
-    /// Path of a component on a site.
+    /// Returns the path of a component on a site.
     pub fn path(&self, site: &str, component: &str) -> Option<&str> {
         Some(
             self.sites
@@ -211,14 +211,15 @@ impl Lock {
         )
     }
 
-    /// Compares a site with the campaign's lock, or records it there: runs use the same software as the earlier ones, or are refused.
+    /// Compares a site's software with the campaign's lock or, with `update`, changes the lock to the site's software. Components that are not locked
+    /// are ignored. Without `update`, runs use the same software as earlier runs, or are refused.
     ///
     /// # Errors
-    /// When the lock cannot be read or written, or the site differs from it.
+    /// The lock cannot be read or written, or the site's software differs from the lock and `update` is not set.
     pub fn keep(
         dir: &CampaignDir,
         site: &str,
-        found: &Found,
+        found: &FoundComponents,
         update: bool,
     ) -> Result<(), InstallError> {
         let mut lock = Self::read(dir)?;
@@ -233,11 +234,16 @@ impl Lock {
         Ok(())
     }
 
-    /// Checks that a site has what is locked.
+    /// Checks that a site has the locked software.
     ///
     /// # Errors
-    /// With every difference.
-    pub fn check(&self, dir: &CampaignDir, site: &str, found: &Found) -> Result<(), InstallError> {
+    /// Lists every difference.
+    pub fn check(
+        &self,
+        dir: &CampaignDir,
+        site: &str,
+        found: &FoundComponents,
+    ) -> Result<(), InstallError> {
         let differences = self
             .sites
             .get(site)
@@ -254,10 +260,11 @@ impl Lock {
         }
     }
 
-    /// Records what an installation found: adds new components; locked ones must be unchanged, unless `update`.
+    /// Records the software that an installation found. New components are added to the lock. Locked components must be unchanged, unless `update` is
+    /// set.
     ///
     /// # Errors
-    /// With every difference.
+    /// Lists every difference.
     pub fn take(
         &mut self,
         dir: &CampaignDir,
@@ -274,7 +281,7 @@ impl Lock {
                 };
                 (name.clone(), Some(one))
             });
-            self.check(dir, site, &Found(found.collect()))?;
+            self.check(dir, site, &FoundComponents(found.collect()))?;
         }
         let locked = self.sites.entry(site.to_owned()).or_default();
         if now.hosts.len() >= locked.hosts.len() {
@@ -284,8 +291,8 @@ impl Lock {
         Ok(())
     }
 
-    /// Records what a site has now, for the locked components.
-    pub fn accept(&mut self, site: &str, found: &Found) {
+    /// Replaces version, path and digest of a site's locked components by those found on the site.
+    pub fn accept(&mut self, site: &str, found: &FoundComponents) {
         for (name, locked) in self
             .sites
             .get_mut(site)
@@ -297,7 +304,7 @@ impl Lock {
             };
             if let Some(version) = &now.version {
                 if *version != locked.version {
-                    // the package manager was not asked
+                    // the version of the package is unknown: the package manager was not queried
                     locked.package_version.clear();
                 }
                 locked.version.clone_from(version);
@@ -316,10 +323,10 @@ impl Lock {
     }
 }
 
-/// The lock of a site from the report of its installation; its hosts must agree.
+/// Returns the lock of a site from the report of its installation. All hosts must have the same software.
 ///
 /// # Errors
-/// When hosts differ.
+/// Hosts differ.
 pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, InstallError> {
     let mut by_host: BTreeMap<&str, Vec<(&str, Component)>> = BTreeMap::new();
     for (host, components) in &report.installed {
@@ -411,18 +418,18 @@ mod tests {
         }
     }
 
-    fn found(name: &str, version: &str, path: &str, digest: Option<&str>) -> Found {
+    fn found(name: &str, version: &str, path: &str, digest: Option<&str>) -> FoundComponents {
         let one = FoundComponent {
             version: Some(version.into()),
             path: Some(path.into()),
             digest: digest.map(str::to_owned),
         };
-        Found([(name.to_owned(), Some(one))].into())
+        FoundComponents([(name.to_owned(), Some(one))].into())
     }
 
     #[test]
     fn the_same_is_no_difference_and_what_was_not_looked_for_neither() {
-        assert_eq!(site().compare(&Found::default()), []);
+        assert_eq!(site().compare(&FoundComponents::default()), []);
         assert_eq!(
             site().compare(&found("mpi/mpich", "4.0.2", "/bin/mpiexec.mpich", None)),
             []
@@ -436,7 +443,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_difference_has_both_values() {
-        let differences = |found: &Found| {
+        let differences = |found: &FoundComponents| {
             site()
                 .compare(found)
                 .iter()
@@ -445,7 +452,7 @@ mod tests {
         };
         assert_eq!(
             differences(&found("mpi/mpich", "5.0.0", "/x", None)),
-            ["mpi/mpich: version 4.0.2 was installed, and now it is version 5.0.0"]
+            ["mpi/mpich: version 4.0.2 was installed, now version 5.0.0"]
         );
         assert_eq!(
             differences(&found(
@@ -455,17 +462,17 @@ mod tests {
                 None
             )),
             [
-                "dmtcp: at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is at /usr/local/bin/dmtcp_launch"
+                "dmtcp: at /opt/dmtcp/bin/dmtcp_launch was installed, now at /usr/local/bin/dmtcp_launch"
             ]
         );
         assert_eq!(
             differences(&found("kernels/mpich", "", "/home/a/kernels", Some("def"))),
-            ["kernels/mpich: digest abc was installed, and now it is digest def"]
+            ["kernels/mpich: digest abc was installed, now digest def"]
         );
-        let gone = Found([("dmtcp".to_owned(), None)].into());
+        let gone = FoundComponents([("dmtcp".to_owned(), None)].into());
         assert_eq!(
             differences(&gone),
-            ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is not there"]
+            ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, now not there"]
         );
     }
 

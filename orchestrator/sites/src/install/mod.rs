@@ -1,5 +1,5 @@
-//! Installation: writes an inventory and variables from the campaign, runs ansible-playbook with cvc's roles, reads its events as they
-//! come, and locks what is installed at the end.
+//! Installation: writes an inventory and variables from the campaign, runs ansible-playbook with cvc's roles, reads its events as they are written,
+//! and locks the installed software.
 
 pub mod ansible;
 mod difference;
@@ -11,14 +11,17 @@ mod play;
 pub mod playbook;
 mod report;
 mod spack;
+mod storage_down;
 mod trust;
 pub mod wanted;
 
-pub use difference::Difference;
+pub use difference::VersionDifference;
 pub use error::InstallError;
 pub use lock::{Component, Lock, SiteLock};
 pub use report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
+pub use storage_down::remove_storage;
 pub use trust::remove_trust;
+pub use wanted::without_package;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::{Site, Spec};
@@ -38,22 +41,22 @@ pub const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// A request to install software on a site.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct InstallRequest<'a> {
     /// The campaign.
     pub spec: &'a Spec,
-    /// Its plan: only what its points need is installed.
+    /// The plan; only software that its points need is installed.
     pub plan: &'a Plan,
     /// Name of the site.
     pub site: &'a str,
-    /// The campaign's directory, where the lock is.
+    /// The campaign's directory, which contains the lock.
     pub dir: &'a CampaignDir,
-    /// Whether to check what would be done, without doing it.
+    /// Whether to only check which changes are necessary.
     pub check: bool,
-    /// Only the roles with these tags; empty is all.
+    /// Tags of the roles to run; empty for all roles.
     pub tags: &'a [String],
-    /// Only these hosts, in ansible-playbook's syntax.
+    /// Hosts to install on, in ansible-playbook's syntax; `None` for all hosts.
     pub only: Option<&'a str>,
-    /// Whether to accept what is installed instead of what is locked.
+    /// Whether to accept the installed software and update the lock.
     pub update_lock: bool,
     /// Time limit.
     pub limit: Duration,
@@ -61,64 +64,72 @@ pub struct Request<'a> {
 
 /// Files for ansible-playbook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct InstalledFiles {
     /// The inventory.
     pub inventory: Utf8PathBuf,
     /// The variables.
     pub vars: Utf8PathBuf,
-    /// The whole Spack environment, to read or to build by hand.
+    /// The complete Spack environment, to read or to build by hand.
     pub spack: Utf8PathBuf,
-    /// The roles, with site.yml.
+    /// Directory of the roles and of site.yml.
     pub roles: Utf8PathBuf,
 }
 
-/// Writes inventory and variables of a site into a directory. `pins` are required versions of packages.
+/// Writes inventory and variables of a site into a directory. `pins` are the required versions of packages.
 ///
 /// # Errors
-/// When a file cannot be written, or a value cannot be given to ssh.
+/// A file cannot be written, or a value cannot be passed to ssh.
 pub fn write(
-    request: &Request<'_>,
+    request: &InstallRequest<'_>,
     site: &Site,
     lock: &Lock,
     to: &Utf8Path,
-) -> Result<Written, InstallError> {
+) -> Result<InstalledFiles, InstallError> {
     let base = base_of(request.spec);
     let pins = if request.update_lock {
         Default::default()
     } else {
         lock.pins(request.site)
     };
-    let wanted = wanted::of(request.spec, request.plan, request.site, site, &pins);
-    let roles = embedded::directory("ansible", &ROLES)?;
-    let roles = Utf8PathBuf::from_path_buf(roles).map_err(|p| InstallError::Path {
-        path: p.display().to_string().into(),
-    })?;
+    let wanted = wanted::collect(request.spec, request.plan, request.site, site, &pins);
     std::fs::create_dir_all(to).map_err(StoreError::io("make", to))?;
-    let put = |name: &str, text: String| {
-        let file = to.join(name);
-        cvc_core::store::write_whole(&file, text.as_bytes())?;
-        Ok::<_, StoreError>(file)
-    };
-    let json = |value: &serde_json::Value| {
-        serde_json::to_string_pretty(value)
-            .map(|t| t + "\n")
-            .unwrap_or_default()
-    };
-    Ok(Written {
-        inventory: put("inventory.yml", inventory::text(request.site, site, &base)?)?,
-        vars: put("wanted.json", json(&wanted.vars))?,
-        // JSON is YAML
-        spack: put("spack.yaml", json(&wanted.spack))?,
-        roles,
+    let inventory = inventory::text(request.site, site, &base)?;
+    Ok(InstalledFiles {
+        inventory: put(to, "inventory.yml", &inventory)?,
+        vars: put(to, "wanted.json", &json(&wanted.vars))?,
+        // JSON is valid YAML
+        spack: put(to, "spack.yaml", &json(&wanted.spack))?,
+        roles: roles()?,
     })
 }
 
-/// Installs what the campaign needs on a site, and locks it.
+/// Returns the directory of the roles on this machine.
+fn roles() -> Result<Utf8PathBuf, InstallError> {
+    let roles = embedded::directory("ansible", &ROLES)?;
+    Utf8PathBuf::from_path_buf(roles).map_err(|p| InstallError::Path {
+        path: p.display().to_string().into(),
+    })
+}
+
+/// Writes a file for ansible-playbook.
+fn put(to: &Utf8Path, name: &str, text: &str) -> Result<Utf8PathBuf, StoreError> {
+    let file = to.join(name);
+    cvc_core::store::write_whole(&file, text.as_bytes())?;
+    Ok(file)
+}
+
+fn json(value: &serde_json::Value) -> String {
+    let text = serde_json::to_string_pretty(value);
+    text.map(|text| text + "\n").unwrap_or_default()
+}
+
+/// Installs the software that the campaign needs on a site, and records it in the lock.
 ///
 /// # Errors
-/// When Ansible is not available, another installation is at work on a host, a host fails (the others are finished nevertheless), hosts differ, or the site differs from the lock.
+/// Ansible is not available, another installation is in progress on a host, a host fails (the other hosts are finished nevertheless), hosts differ,
+/// or the site's software differs from the lock.
 pub async fn install(
-    request: &Request<'_>,
+    request: &InstallRequest<'_>,
     stop_signal: &mut StopSignal,
     on: &mut (dyn FnMut(InstallEvent) + Send),
 ) -> Result<InstallReport, InstallError> {
@@ -148,6 +159,7 @@ pub async fn install(
         hosts: &hosts,
         ansible: &ansible,
         roles: &files.roles,
+        playbook: "site.yml",
         inventory: absolute(&files.inventory),
         vars: absolute(&files.vars),
         check: request.check,
@@ -155,7 +167,7 @@ pub async fn install(
         only: request.only,
         limit: request.limit,
     };
-    // instances are launched for one campaign, and its lock is enough; a check changes nothing
+    // no host locks for instances, which are launched for one campaign, whose own lock is enough; and none for a check, which changes nothing
     let locks = if request.check || site.ec2.is_some() {
         HostLocks::default()
     } else {
@@ -169,7 +181,7 @@ pub async fn install(
     let report = play.run(stop_signal, on).await;
     for host in locks.release().await {
         let what = format!(
-            "{host}: the connection that kept other installations away was lost; run it again if another one was at work"
+            "{host}: the connection that held the lock was lost; install again if another installation was running"
         );
         on(InstallEvent::Preparing { what });
     }
@@ -181,7 +193,7 @@ pub async fn install(
     Ok(report)
 }
 
-/// The directory that paths of the campaign file are relative to.
+/// Returns the directory to which paths in the campaign file are relative.
 fn base_of(spec: &Spec) -> Utf8PathBuf {
     let base = spec.directory();
     absolute(if base.as_str().is_empty() {

@@ -1,9 +1,9 @@
-//! One run of ansible-playbook, in a process group of its own. Its events are read as they come; nothing of it survives its end.
+//! Runs ansible-playbook in a separate process group, and reads its events as they are written. When it ends, all of its processes are ended.
 
 use super::{
     InstallError,
     ansible::Ansible,
-    playbook::Reader,
+    playbook::PlaybookReader,
     report::{InstallEvent, InstallReport},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -31,14 +31,16 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Maximum number of bytes of standard error that are kept.
 const MAX_MESSAGE: usize = 64 << 10;
 
-/// What to run.
+/// A run of ansible-playbook.
 #[derive(Clone, Debug)]
 pub(super) struct Play<'a> {
     pub site: &'a str,
     pub hosts: &'a [String],
     pub ansible: &'a Ansible,
-    /// Directory with site.yml, roles and plugins.
+    /// Directory that contains site.yml, roles and plugins.
     pub roles: &'a Utf8Path,
+    /// Name of the playbook in this directory.
+    pub playbook: &'static str,
     pub inventory: Utf8PathBuf,
     pub vars: Utf8PathBuf,
     pub check: bool,
@@ -65,7 +67,7 @@ impl Play<'_> {
             command.arg("--limit").arg(hosts);
         }
         command
-            .arg(self.roles.join("site.yml"))
+            .arg(self.roles.join(self.playbook))
             .current_dir(self.roles)
             .env("ANSIBLE_CONFIG", self.roles.join("ansible.cfg"))
             .env(
@@ -77,10 +79,10 @@ impl Play<'_> {
             .env("ANSIBLE_NOCOLOR", "1")
             .env("ANSIBLE_DEPRECATION_WARNINGS", "0")
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // it refuses to work in any other encoding
+            // Ansible refuses any other encoding
             .env("LC_ALL", "C.UTF-8")
             .env(MARK, mark)
-            // nothing is said: its end tells that cvc is gone, however that happened
+            // nothing is written to this pipe: its end shows the callback that cvc has ended, for whatever reason
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -89,13 +91,13 @@ impl Play<'_> {
         command
     }
 
-    /// Runs it.
+    /// Runs the playbook, and passes its events on.
     pub(super) async fn run(
         &self,
         stop_signal: &mut StopSignal,
         on: &mut (dyn FnMut(InstallEvent) + Send),
     ) -> Result<InstallReport, InstallError> {
-        // short, because paths of sockets are limited
+        // a short path, because the paths of sockets have a maximum length
         let sockets = tempfile::Builder::new()
             .prefix("cvc-")
             .tempdir()
@@ -114,9 +116,9 @@ impl Play<'_> {
             what: format!("cannot start {}: {e}", self.ansible.playbook),
             hint: "install ansible-core again".into(),
         })?;
-        // waiting would close it
+        // take the pipe, because waiting for the child would close it
         let _line = child.stdin.take();
-        let mut reader = Reader::new(self.site, self.check, self.hosts);
+        let mut reader = PlaybookReader::new(self.site, self.check, self.hosts);
         let ended = tokio::select! {
             ended = follow(&mut child, &mut reader, on) => Ok(ended),
             () = stopped(stop_signal) => Err(InstallError::Interrupted { site: self.site.into() }),
@@ -139,7 +141,7 @@ impl Play<'_> {
         if !report.failed.is_empty() {
             return Err(InstallError::Failed(Box::new(report)));
         }
-        // 2: a task failed, 4: a host does not answer: both have said so above
+        // code 2: a task failed, code 4: a host does not answer; the events have reported both
         if !whole || status != Some(0) {
             let how = status.map_or("was ended by a signal".to_owned(), |code| {
                 format!("ended with code {code}")
@@ -157,7 +159,7 @@ impl Play<'_> {
     }
 }
 
-/// Its end, in the form that the log takes.
+/// Returns the end of the program as [`Output`], for the log.
 fn as_output(code: Option<i32>, message: &str) -> Output {
     let status = ExitStatus::from_raw(code.map_or(Signal::SIGKILL as i32, |code| code << 8));
     Output {
@@ -167,10 +169,10 @@ fn as_output(code: Option<i32>, message: &str) -> Output {
     }
 }
 
-/// Reads its output to the end.
+/// Reads the program's events and messages until it ends.
 async fn follow(
     child: &mut Child,
-    reader: &mut Reader,
+    reader: &mut PlaybookReader,
     on: &mut (dyn FnMut(InstallEvent) + Send),
 ) -> (Option<i32>, String) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -189,14 +191,14 @@ async fn follow(
             let mut buffer = vec![0u8; 8 << 10];
             while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
                 kept.extend_from_slice(&buffer[..n]);
-                // the end is what counts
+                // keep the end, which is the relevant part
                 let surplus = kept.len().saturating_sub(MAX_MESSAGE);
                 kept.drain(..surplus);
             }
         }
         String::from_utf8_lossy(&kept).into_owned()
     };
-    // a control master holds standard error open for a minute: what counts is the end of ansible-playbook itself
+    // do not wait for the end of standard error, which an ssh control master holds open for a minute: the end of ansible-playbook counts
     let streams = async { tokio::join!(events, message) };
     tokio::pin!(streams);
     let mut status = None;
@@ -218,7 +220,7 @@ async fn follow(
     (status.and_then(|s| s.code()), text)
 }
 
-/// Waits for any request to stop: an installation has no run to finish first.
+/// Waits for a request to stop, of any kind: an installation has no run to finish first.
 pub(super) async fn stopped(stop_signal: &mut StopSignal) {
     if stop_signal
         .wait_for(|w| *w != StopRequest::GoOn)
@@ -229,7 +231,7 @@ pub(super) async fn stopped(stop_signal: &mut StopSignal) {
     }
 }
 
-/// Ends its process group, and the workers of newer versions, which start sessions of their own.
+/// Ends the process group, and the worker processes of newer Ansible versions, which are in other sessions.
 async fn end(child: &mut Child, mark: &str) {
     let group = child
         .id()
@@ -238,7 +240,7 @@ async fn end(child: &mut Child, mark: &str) {
     let marker = format!("{MARK}={mark}");
     for (signal, patience) in [(Signal::SIGTERM, GRACE), (Signal::SIGKILL, GRACE)] {
         if let Some(group) = group {
-            // a group that is already gone is fine
+            // ignore errors: the group may have ended already
             let _ = killpg(group, signal);
         }
         for process in cvc_os::proc::marked(&marker) {
@@ -256,7 +258,7 @@ async fn end(child: &mut Child, mark: &str) {
     }
 }
 
-/// Ends the ssh connections that Ansible keeps open for its next run.
+/// Ends the ssh connections that Ansible keeps open for a later run.
 async fn close(sockets: &Utf8Path) {
     for entry in std::fs::read_dir(sockets).into_iter().flatten().flatten() {
         let mut ssh = tool("ssh");
@@ -267,7 +269,7 @@ async fn close(sockets: &Utf8Path) {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true);
-        // one that is already gone is fine
+        // ignore errors: the connection may have ended already
         if let Ok(mut ssh) = ssh.spawn() {
             let _ = tokio::time::timeout(GRACE, ssh.wait()).await;
         }

@@ -1,11 +1,11 @@
-//! Reads ansible-playbook's events, which cvc's callback plugin writes as one JSON object a line.
+//! Parses ansible-playbook's events, which cvc's callback plugin writes as one JSON object per line.
 
 use super::report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
 use indexmap::IndexMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Maximum number of lines of standard error that a failure keeps.
+/// Maximum number of lines of standard error in a failure.
 const MAX_LINES: usize = 12;
 
 #[derive(Deserialize)]
@@ -36,18 +36,18 @@ struct TaskOutcome {
     installed: BTreeMap<String, Installed>,
 }
 
-/// Collects the report from the lines.
+/// Collects the report of a playbook run from its event lines.
 #[derive(Debug)]
-pub struct Reader {
+pub struct PlaybookReader {
     report: InstallReport,
-    /// The last failure of each host: the one that ended it, unless the final counts say that none did.
+    /// The last failure of each host. It ended the host's run, unless the final counts show that the host finished.
     last: IndexMap<String, FailedTask>,
-    /// Whether the final counts have come.
+    /// Whether the final counts were received.
     pub is_whole: bool,
 }
 
-impl Reader {
-    /// For the hosts of a site; `check` is a dry run.
+impl PlaybookReader {
+    /// Creates a reader for the hosts of a site; `check` is a dry run.
     pub fn new(site: &str, check: bool, hosts: &[String]) -> Self {
         let hosts = hosts
             .iter()
@@ -65,7 +65,7 @@ impl Reader {
         }
     }
 
-    /// Handles a line; `None` if it does not concern the user or is not the plugin's.
+    /// Parses a line. Returns `None` if the user need not see the event, or if the line was not written by the plugin.
     pub fn line(&mut self, line: &str) -> Option<InstallEvent> {
         let line = serde_json::from_str::<Line>(line).ok()?;
         match line {
@@ -165,7 +165,7 @@ impl Reader {
         event
     }
 
-    /// The report, with the failures of the hosts that did not finish.
+    /// Returns the report, with the failures of the hosts that did not finish.
     pub fn finish(mut self) -> InstallReport {
         for (host, counts) in &mut self.report.hosts {
             if self.is_whole && counts.is_done() {
@@ -178,7 +178,7 @@ impl Reader {
             };
             let counted = self.is_whole.then(nameless);
             if let Some(task) = self.last.shift_remove(host).or(counted) {
-                // a cut connection that Ansible counts as a failure
+                // a lost connection that Ansible counts as a failed task
                 if task.unreachable && counts.unreachable == 0 {
                     (counts.unreachable, counts.failed) = (1, 0);
                 }
@@ -189,13 +189,13 @@ impl Reader {
     }
 }
 
-/// Whether a failure is really a connection that was cut while Ansible waited for sudo.
+/// Returns whether a failure is a connection that was lost while Ansible waited for sudo.
 fn is_cut(msg: &str) -> bool {
     msg.contains("waiting for privilege escalation prompt")
         || msg.contains("closed while waiting for privilege escalation")
 }
 
-/// The reason without Ansible's prefix, and without its message about privileges if the connection was cut.
+/// Returns the reason without Ansible's prefix. If the connection was lost, Ansible's message about privileges is omitted too.
 fn why_unreachable(msg: &str) -> String {
     if is_cut(msg) {
         return "its connection was cut or is silent".into();
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&str]) -> (Vec<InstallEvent>, InstallReport) {
-        let mut reader = Reader::new("s", false, &["n1".into(), "n2".into()]);
+        let mut reader = PlaybookReader::new("s", false, &["n1".into(), "n2".into()]);
         let events = lines.iter().filter_map(|l| reader.line(l)).collect();
         (events, reader.finish())
     }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn lines_of_others_are_passed_over_and_a_playbook_that_died_is_not_whole() {
-        let mut reader = Reader::new("s", false, &["n1".into()]);
+        let mut reader = PlaybookReader::new("s", false, &["n1".into()]);
         assert_eq!(reader.line("[WARNING]: something"), None);
         assert_eq!(reader.line("{\"event\":\"later kind\"}"), None);
         let failed = r#"{"event":"failed","host":"n1","task":"t","at":"/x/ansible/roles/mpi/tasks/main.yml:3","msg":"m","rc":2,"stderr":"a\nb"}"#;

@@ -1,4 +1,4 @@
-//! The result of an installation, host by host, as ansible-playbook reported it.
+//! The result of an installation on each host, as ansible-playbook reported it.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -8,79 +8,79 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum InstallEvent {
-    /// A step before the first task.
+    /// A preparatory step begins, before the first task.
     Preparing {
-        /// What is done.
+        /// The step.
         what: String,
     },
-    /// It begins.
+    /// The installation begins.
     Started {
-        /// Which site.
+        /// The site.
         site: String,
-        /// Its hosts.
+        /// Hosts of the site.
         hosts: Vec<String>,
         /// Whether it is a dry run.
         check: bool,
     },
     /// A task begins on all hosts that have not failed.
     Task {
-        /// Which, with its role in front.
+        /// Name of the task, after that of its role.
         task: String,
     },
     /// A task has ended on a host.
     Host {
-        /// Which host.
+        /// The host.
         host: String,
-        /// Which task.
+        /// Name of the task.
         task: String,
-        /// How.
+        /// The outcome.
         result: TaskResult,
-        /// The message of a failure.
+        /// The message, if the task failed.
         #[serde(skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// It is over.
+    /// The installation has ended.
     Ended {
-        /// Which site.
+        /// The site.
         site: String,
-        /// Hosts with what became of their tasks.
+        /// Counts of task outcomes, by host.
         hosts: IndexMap<String, HostReport>,
     },
 }
 
-/// How a task ended on a host.
+/// The outcome of a task on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskResult {
-    /// Nothing had to be changed.
+    /// No change was necessary.
     Ok,
     /// Something was changed, or would be.
     Changed,
-    /// It failed, but another way is tried.
+    /// The task failed, and the role tries another way.
     Caught,
-    /// It failed.
+    /// The task failed.
     Failed,
     /// The host does not answer.
     Unreachable,
 }
 
-/// Tasks of a host, counted.
+/// Number of tasks of a host by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostReport {
-    /// Tasks that ended well.
+    /// Number of successful tasks.
     pub ok: u32,
-    /// Of these, such that changed something.
+    /// Number of successful tasks that changed something.
     pub changed: u32,
-    /// Tasks that failed.
+    /// Number of failed tasks.
     #[serde(alias = "failures")]
     pub failed: u32,
-    /// Times that it did not answer.
+    /// Number of times that the host did not answer.
     pub unreachable: u32,
 }
 
 impl HostReport {
-    /// Whether everything succeeded.
+    /// Returns whether no task failed and the host always answered.
     pub fn is_done(&self) -> bool {
         self.failed == 0 && self.unreachable == 0
     }
@@ -89,58 +89,58 @@ impl HostReport {
 /// A task that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailedTask {
-    /// Its host.
+    /// Host of the task.
     pub host: String,
-    /// Which, with its role in front.
+    /// Name of the task, after that of its role.
     pub task: String,
-    /// File and line of it, below the directory of the roles.
+    /// File and line of the task, relative to the directory of the roles.
     pub at: String,
-    /// What the module said.
+    /// Message of the Ansible module.
     pub msg: String,
-    /// End of its standard error.
+    /// End of the standard error of the task's program.
     pub stderr: String,
-    /// Exit code of its program, if it had one.
+    /// Exit code of the task's program, if it ran one.
     pub rc: Option<i64>,
     /// Whether the host did not answer.
     pub unreachable: bool,
 }
 
-/// What a role found or installed.
+/// The software that a role found or installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Installed {
-    /// Where it is.
+    /// Path of the software.
     pub path: String,
-    /// Its answer when asked for its version.
+    /// Version that the software reports.
     #[serde(rename = "said")]
     pub version_output: String,
-    /// Where it comes from: `given`, `module`, `path`, `package`, `spack`, `kernels`.
+    /// Where the software comes from: `given` (a prefix or path of the campaign), `module`, `path`, `package`, `spack`, `kernels`.
     pub source: String,
-    /// Package of the distribution.
+    /// Distribution package that contains the software.
     pub package: String,
-    /// Version of that.
+    /// Version of this package.
     pub package_version: String,
-    /// Digest of the sources, of the kernels.
+    /// Digest of the sources, for the kernels that are part of cvc.
     pub digest: String,
 }
 
 /// The result of an installation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct InstallReport {
-    /// Which site.
+    /// The site.
     pub site: String,
     /// Whether it was a dry run.
     pub check: bool,
-    /// Hosts in the order of the site.
+    /// Counts of task outcomes by host, in the site's order.
     pub hosts: IndexMap<String, HostReport>,
-    /// The failed task of each host that failed.
+    /// The failed task of each host that did not finish.
     pub failed: Vec<FailedTask>,
     /// Installed software, by host and component.
     pub installed: IndexMap<String, BTreeMap<String, Installed>>,
 }
 
 impl InstallReport {
-    /// how to fix the first failure, if its message is known.
+    /// Returns the remedy for the first failure, if its message is known.
     pub fn hint(&self) -> Option<String> {
         let first = self.failed.first()?;
         let words = format!("{}\n{}", first.msg, first.stderr);
@@ -156,7 +156,7 @@ impl InstallReport {
     }
 }
 
-/// Messages of modules and ssh, and hints for them.
+/// Messages of modules and of ssh, with the hint for each.
 const HINTS: [(&[&str], &str); 8] = [
     (
         &[
@@ -222,7 +222,7 @@ const HINTS: [(&[&str], &str); 8] = [
 
 impl fmt::Display for InstallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // hosts with the same failure are named together
+        // list hosts with the same failure together
         let mut groups: Vec<FailedTask> = Vec::new();
         for task in &self.failed {
             let same_failure = |g: &&mut FailedTask| {

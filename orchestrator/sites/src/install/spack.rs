@@ -1,17 +1,17 @@
-//! Writes `spack.yaml`: what Spack has to build because neither the site nor the distribution has it. It has package specs only; the
-//! recipes are Spack's own.
+//! Writes `spack.yaml`: the packages that Spack has to build because neither the site nor the distribution provides them. It contains package specs
+//! only; the recipes are Spack's own.
 
 use serde_json::{Value, json};
 
-/// One spec and, for an MPI program, the library to build it with.
+/// A Spack spec and, for an MPI program, the library with which to build it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// As for `spack install`.
+pub struct SpackBuild {
+    /// The spec, as for `spack install`.
     pub spec: String,
 }
 
-impl Wanted {
-    /// A spec; a program gets the MPI library of its points unless it names one itself.
+impl SpackBuild {
+    /// Creates a build of a spec. A program is built with the MPI library of its points, unless the spec names a library.
     pub fn new(spec: &str, mpi: Option<&str>) -> Self {
         let spec = spec.trim();
         match mpi {
@@ -25,9 +25,9 @@ impl Wanted {
     }
 }
 
-/// The environment. Each package gets a place in the view by its name, and MPI programs one below it for each library, so that two builds
-/// of one program stay apart.
-pub fn environment(wanted: &[Wanted]) -> Value {
+/// Returns the environment. In Spack's view each package has a directory of its name. The directory of an MPI program has a subdirectory for each MPI
+/// library, so that the builds with different libraries are separate.
+pub fn environment(wanted: &[SpackBuild]) -> Value {
     let mut specs: Vec<&str> = Vec::new();
     for one in wanted {
         if !specs.contains(&one.spec.as_str()) {
@@ -36,7 +36,7 @@ pub fn environment(wanted: &[Wanted]) -> Value {
     }
     json!({ "spack": {
         "specs": specs,
-        // two MPI libraries are two solutions
+        // two MPI libraries need separate concretizations
         "concretizer": { "unify": "when_possible" },
         "view": { "cvc": { "root": "view", "link": "roots", "projections": { "^mpi": "{name}/{^mpi.name}", "all": "{name}" } } },
     } })

@@ -1,4 +1,4 @@
-//! Takes back what lets the nodes of a site log in to each other: the keys that the role `base` has let in.
+//! Removes the ssh keys with which a site's nodes log in to each other, which the role `base` has added.
 
 use super::host_lock::targets;
 use crate::ssh::SshHost;
@@ -8,16 +8,17 @@ use cvc_engine::host::{Host, HostError};
 use std::{collections::BTreeMap, time::Duration};
 use tracing::Instrument;
 
-/// Time limit of one host.
+/// Time limit for one host.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Removes the block that the role writes, and says so. A block without its end is nobody's to remove: what follows it may be the user's.
+/// Removes the block that the role wrote, and prints whether it did. A block without its end line is kept, because the lines after it may be the
+/// user's.
 const SCRIPT: &str = "f=$HOME/.ssh/authorized_keys; grep -qx '# BEGIN cvc' \"$f\" 2>/dev/null && grep -qx '# END cvc' \"$f\" || exit 0; \
     t=$(mktemp \"$f.XXXXXX\") && sed '/^# BEGIN cvc$/,/^# END cvc$/d' \"$f\" >\"$t\" && mv \"$t\" \"$f\" && echo removed";
 
-/// Removes the keys on the hosts of a site. Returns the hosts that had some. `base` is the directory that paths of ssh's files are relative to.
+/// Removes the keys on the hosts of a site. Returns the hosts that had such keys. Relative paths of ssh's files refer to `base`.
 ///
 /// # Errors
-/// When a host cannot be reached, or its file cannot be written. The others are done all the same.
+/// A host cannot be reached, or its file cannot be written. The other hosts are processed nevertheless.
 pub async fn remove_trust(
     name: &str,
     site: &Site,
@@ -45,7 +46,7 @@ pub async fn remove_trust(
     failed.map_or(Ok(had), Err)
 }
 
-/// Returns the host's name if it had keys.
+/// Removes the keys on a host. Returns the host's name if it had such keys.
 async fn remove_on(host: SshHost) -> Result<Option<String>, HostError> {
     let argv = ["sh", "-c", SCRIPT].map(str::to_owned);
     let output = host.ask(&argv, &BTreeMap::new(), LIMIT).await;
@@ -68,7 +69,7 @@ async fn remove_on(host: SshHost) -> Result<Option<String>, HostError> {
 mod tests {
     use super::*;
 
-    /// What the script makes of a file of keys, and what it says.
+    /// Runs the script on a file of keys with this text. Returns the resulting text, and the script's output.
     fn removed(text: &str) -> (String, String) {
         let home = tempfile::tempdir().expect("a directory");
         let file = home.path().join(".ssh/authorized_keys");

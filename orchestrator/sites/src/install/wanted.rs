@@ -1,8 +1,8 @@
-//! What a campaign needs on a site, as variables for the roles.
+//! The software that a campaign needs on a site, as variables for the Ansible roles.
 
-use super::spack::{self, Wanted as Build};
+use super::spack::{self, SpackBuild};
 use cvc_core::app::template_values;
-use cvc_core::campaign::{Ec2Settings, MpiSource, Site, Spec};
+use cvc_core::campaign::{Deployment, Ec2Settings, MpiSource, Site, Spec};
 use cvc_core::plan::Plan;
 use cvc_core::point::{Point, TracerKind};
 use cvc_engine::{
@@ -19,79 +19,47 @@ use std::collections::{BTreeMap, BTreeSet};
 const KNOWN: &str = include_str!("../../../../ansible/roles/apps/vars/programs.json");
 
 #[derive(Deserialize)]
-struct Known {
+struct KnownPrograms {
     apps_known: BTreeMap<String, Program>,
 }
 
 #[derive(Deserialize)]
 struct Program {
     spack: Option<String>,
+    /// Package names, by MPI family and distribution.
+    #[serde(default)]
+    packages: Value,
 }
 
-/// What a site needs.
+/// Software that a site needs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// For `--extra-vars @FILE`.
+pub struct RequestedSoftware {
+    /// The variables, for `--extra-vars @FILE`.
     pub vars: Value,
-    /// The Spack environment, for people; the same is in the variables.
+    /// The Spack environment for the user to read; the variables contain the same.
     pub spack: Value,
 }
 
-/// Collects what the points of a site need.
-pub fn of(
+/// Collects the software that the points of a site need.
+pub fn collect(
     spec: &Spec,
     plan: &Plan,
     name: &str,
     site: &Site,
     pins: &BTreeMap<String, String>,
-) -> Wanted {
+) -> RequestedSoftware {
     let all = plan.points.iter().map(|p| &p.point);
     let points: Vec<&Point> = all.filter(|p| p.site == name).collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
-    let install = &site.install;
-    let spec_of = |key: &str, usual: &str| match install.specs.get(key) {
-        Some(spec) => spec.clone(),
-        None => usual.to_owned(),
-    };
     let mut builds = Vec::new();
-    let mut libraries = Vec::new();
-    for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
-        let (source, value) = mpi_source(spec, site, &entry.source);
-        let build = if entry.source == MpiSource::Path {
-            spec_of(library, mpi::launcher(entry.family).name())
-        } else {
-            String::new()
-        };
-        builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
-        libraries.push(
-            json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
-        );
-    }
-    let mut checkpointers = Map::new();
-    for (name, software) in ckpt::all().filter_map(|c| Some((c.name(), c.software()?))) {
-        let wanted = points
-            .iter()
-            .any(|p| ckpt::checkpointer(p.checkpointer).name() == name);
-        let prefix = prefix_of(spec, site, software);
-        let spack = if prefix.is_empty() {
-            spec_of(name, name)
-        } else {
-            String::new()
-        };
-        builds.extend((wanted && prefix.is_empty()).then(|| Build::new(&spack, None)));
-        let vars = [
-            ("wanted", wanted.into()),
-            ("prefix", prefix.into()),
-            ("spack", spack.into()),
-        ];
-        checkpointers.extend(vars.map(|(key, value)| (format!("{name}_{key}"), value)));
-    }
+    let libraries = libraries(spec, site, &used, &mut builds);
+    let checkpointers = checkpointers(spec, site, &points, &mut builds);
     let traced = points
         .iter()
         .any(|p| spec.trace.of(p) == TracerKind::Darshan);
     let (runtime, util) = (
-        spec_of("darshan-runtime", "darshan-runtime"),
-        spec_of("darshan-util", "darshan-util"),
+        build_spec(site, "darshan-runtime", "darshan-runtime"),
+        build_spec(site, "darshan-util", "darshan-util"),
     );
     if traced {
         let mpi = site
@@ -99,7 +67,7 @@ pub fn of(
             .iter()
             .find(|(n, _)| used.contains(n.as_str()))
             .map(|(_, m)| mpi::launcher(m.family).name());
-        builds.extend([Build::new(&runtime, mpi), Build::new(&util, None)]);
+        builds.extend([SpackBuild::new(&runtime, mpi), SpackBuild::new(&util, None)]);
     }
     let programs = programs(spec, site, &points);
     builds.extend(
@@ -107,15 +75,17 @@ pub fn of(
             .iter()
             .filter_map(|p| p["spack"].as_str())
             .filter(|s| !s.is_empty())
-            .map(|s| Build::new(s, None)),
+            .map(|s| SpackBuild::new(s, None)),
     );
     let has_kernels = points
         .iter()
-        .any(|p| spec.apps.get(&p.app).is_some_and(|a| a.descriptor.kernel));
+        .any(|p| spec.trace.needs_kernels(&spec.apps, p));
     let environment = spack::environment(&builds);
     let mut vars = json!({
         "base_ssh_key": site.exchanges_keys(),
         "storage_areas": storage(spec, site, &points),
+        "storage_file_systems": file_systems(site, |name| points.iter().any(|p| p.storage == name)),
+        "storage_interface": interface(site),
         "mpi_libraries": libraries,
         "mpi_compilers": has_kernels,
         "darshan_wanted": traced,
@@ -126,25 +96,123 @@ pub fn of(
         "kernels_wanted": has_kernels,
         "kernels_digest": kernels::sources_digest(),
         "component_use_packages": site.installs_packages(),
-        "component_use_spack": install.build,
+        "component_use_spack": site.install.build,
         "component_pins": pins,
-        "component_spack_prefix": install.spack.as_ref().map(|p| on_site(spec, site, p)).unwrap_or_default(),
+        "component_spack_prefix": site.install.spack.as_ref().map(|p| on_site(spec, site, p)).unwrap_or_default(),
         "component_spack_yaml": environment.to_string(),
     });
-    if let Some(dir) = &install.spack_dir {
+    if let Some(dir) = &site.install.spack_dir {
         vars["component_spack_dir"] = on_site(spec, site, dir).into();
     }
     if let Some(vars) = vars.as_object_mut() {
         vars.extend(checkpointers);
         vars.extend(site.ec2.iter().flat_map(|settings| disks(settings, site)));
     }
-    Wanted {
+    RequestedSoftware {
         vars,
         spack: environment,
     }
 }
 
-/// Where an MPI library comes from: its kind in the role's variables, and the path or name.
+/// Lists the software that the points of a site need and that only Spack provides, because no distribution has a package for it. Software that the
+/// campaign file declares as present is omitted.
+pub fn without_package(spec: &Spec, plan: &Plan, name: &str, site: &Site) -> Vec<String> {
+    let all = plan.points.iter().map(|p| &p.point);
+    let points: Vec<&Point> = all.filter(|p| p.site == name).collect();
+    let known = known_programs();
+    let mut names: Vec<String> = Vec::new();
+    for point in &points {
+        let is_known = known
+            .get(&point.app)
+            .is_some_and(|program| program.packages.is_null());
+        if is_known && site.app_dirs.is_empty() && !names.contains(&point.app) {
+            names.push(point.app.clone());
+        }
+    }
+    for checkpointer in ckpt::all() {
+        let wanted = (points.iter())
+            .any(|p| ckpt::checkpointer(p.checkpointer).name() == checkpointer.name());
+        let is_absent = |software| prefix_of(spec, site, software).is_empty();
+        if wanted && checkpointer.software().is_some_and(is_absent) {
+            names.push(checkpointer.title().to_owned());
+        }
+    }
+    if points
+        .iter()
+        .any(|p| spec.trace.of(p) == TracerKind::Darshan)
+    {
+        names.push("Darshan".to_owned());
+    }
+    names
+}
+
+/// Returns the applications in the role `apps`.
+fn known_programs() -> BTreeMap<String, Program> {
+    serde_json::from_str::<KnownPrograms>(KNOWN)
+        .map(|known| known.apps_known)
+        .unwrap_or_default()
+}
+
+/// Returns the Spack spec of a component: the site's own, or else `usual`.
+fn build_spec(site: &Site, key: &str, usual: &str) -> String {
+    let own = site.install.specs.get(key);
+    own.map_or_else(|| usual.to_owned(), Clone::clone)
+}
+
+/// Returns the MPI libraries that points use.
+fn libraries(
+    spec: &Spec,
+    site: &Site,
+    used: &BTreeSet<&str>,
+    builds: &mut Vec<SpackBuild>,
+) -> Vec<Value> {
+    let mut libraries = Vec::new();
+    for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
+        let (source, value) = mpi_source(spec, site, &entry.source);
+        let family = mpi::launcher(entry.family).name();
+        let build = if entry.source == MpiSource::Path {
+            build_spec(site, library, family)
+        } else {
+            String::new()
+        };
+        builds.extend((!build.is_empty()).then(|| SpackBuild::new(&build, None)));
+        libraries.push(
+            json!({ "name": library, "family": family, "source": source, "value": value, "spack": build }),
+        );
+    }
+    libraries
+}
+
+/// Returns, for each checkpointer that cvc can install, whether points use it, and where its software comes from.
+fn checkpointers(
+    spec: &Spec,
+    site: &Site,
+    points: &[&Point],
+    builds: &mut Vec<SpackBuild>,
+) -> Map<String, Value> {
+    let mut checkpointers = Map::new();
+    for (name, software) in ckpt::all().filter_map(|c| Some((c.name(), c.software()?))) {
+        let wanted = points
+            .iter()
+            .any(|p| ckpt::checkpointer(p.checkpointer).name() == name);
+        let prefix = prefix_of(spec, site, software);
+        let spack = if prefix.is_empty() {
+            build_spec(site, name, name)
+        } else {
+            String::new()
+        };
+        builds.extend((wanted && prefix.is_empty()).then(|| SpackBuild::new(&spack, None)));
+        let vars = [
+            ("wanted", wanted.into()),
+            ("prefix", prefix.into()),
+            ("spack", spack.into()),
+        ];
+        checkpointers.extend(vars.map(|(key, value)| (format!("{name}_{key}"), value)));
+    }
+    checkpointers
+}
+
+/// Returns the source of an MPI library: its kind in the role's variables, and its path or name.
 fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, String) {
     match source {
         MpiSource::Path => ("path", String::new()),
@@ -155,7 +223,7 @@ fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, St
     }
 }
 
-/// A path on the site's machines: resolved here for this machine; on others Ansible's facts resolve `~` and variables.
+/// Returns a path on the site's machines. If the site is this machine, resolves the path; for other machines Ansible resolves `~` and variables.
 fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
     let base = spec.directory();
     if site.cluster.is_none() {
@@ -164,7 +232,7 @@ fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
     remote(written)
 }
 
-/// Replaces `~` and `$NAME` by templates that Ansible resolves on each host, and quotes anything else that it would take for a template.
+/// Replaces `~` and `$NAME` by templates that Ansible resolves on each host, and quotes other text that Ansible would interpret as a template.
 fn remote(written: &str) -> String {
     let mut out = String::new();
     let variable =
@@ -205,7 +273,7 @@ fn literal(text: &str) -> String {
     }
 }
 
-/// Returns a checkpointer's prefix: the site's or, on this machine, the environment's.
+/// Returns the install prefix of a checkpointer: the site's or, on this machine, that in the environment.
 fn prefix_of(spec: &Spec, site: &Site, software: Software) -> String {
     match (software.prefix)(site) {
         Some(prefix) => on_site(spec, site, prefix),
@@ -214,7 +282,7 @@ fn prefix_of(spec: &Spec, site: &Site, software: Software) -> String {
     }
 }
 
-/// The storage areas that points write into. Those without a path are the runs' own directories and need no preparation.
+/// Returns the storage areas into which points write. Areas without a path are directories of the runs and need no preparation.
 fn storage(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
     let used: BTreeSet<&str> = points.iter().map(|p| p.storage.as_str()).collect();
     let areas = site
@@ -228,7 +296,35 @@ fn storage(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
         .collect()
 }
 
-/// Disks of instances, and the directory that the first instance shares with the others.
+/// Returns the file systems that a site deploys for storage areas whose names satisfy `is_wanted`.
+pub(super) fn file_systems(site: &Site, is_wanted: impl Fn(&str) -> bool) -> Vec<Value> {
+    let areas = site.storage.iter().filter(|(name, _)| is_wanted(name));
+    areas
+        .filter_map(|(name, area)| {
+            let deployment = area.deploy.as_ref()?;
+            Some(json!({
+                "name": name,
+                "file_system": deployment.file_system.name(),
+                "metadata": deployment.metadata,
+                "data": deployment.data,
+                "path": directory(area.path.as_ref()?),
+                "directory": directory(&deployment.directory),
+                "copies": deployment.copies,
+                "stripe": deployment.stripe.map_or(0, |size| size.0),
+                "count": area.count_operations,
+                "volume": Deployment::volume(name),
+            }))
+        })
+        .collect()
+}
+
+/// Returns the network interface of a site, or an empty string.
+pub(super) fn interface(site: &Site) -> String {
+    let named = site.cluster.as_ref().and_then(|of| of.interface.clone());
+    named.unwrap_or_default()
+}
+
+/// Returns the variables for instances' disks, and for the directory that the first instance shares with the other instances.
 fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
     let volumes = settings.instances.volumes.iter().enumerate().filter_map(|(i, volume)| {
         let device = LaunchOrder::device_of(i)?;
@@ -241,7 +337,7 @@ fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
     let hosts = site.cluster.as_ref().map_or(&[][..], |c| &c.hosts);
     if let (Some(path), [first, _, ..]) = (&settings.nfs, hosts) {
         vars.insert("storage_nfs_server".into(), first.name.clone().into());
-        // not the outside address, which the instances' own group does not let in
+        // the internal address: the security group does not admit other instances at the public one
         vars.insert("storage_nfs_address".into(), first.among_nodes().into());
         vars.insert(
             "storage_nfs_exports".into(),
@@ -251,16 +347,14 @@ fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
     vars
 }
 
-/// A path without a slash at the end, as mounts are listed.
+/// Returns a path without a final slash, as in lists of mounts.
 fn directory(path: &str) -> String {
     literal(path.trim_end_matches('/'))
 }
 
-/// Programs of the applications that do not come with cvc: one entry for each set of names that will do.
+/// Returns the programs of applications that are not part of cvc: one entry for each set of alternative names.
 fn programs(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
-    let known: BTreeMap<String, Program> = serde_json::from_str::<Known>(KNOWN)
-        .map(|k| k.apps_known)
-        .unwrap_or_default();
+    let known = known_programs();
     let mut found: IndexMap<(String, String, Vec<String>), ()> = IndexMap::new();
     for point in points {
         let Some(app) = spec.apps.get(&point.app).filter(|a| !a.descriptor.kernel) else {
@@ -286,7 +380,7 @@ fn programs(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
         });
         let template = site.install.specs.get(&app).or_else(|| known.get(&app)?.spack.as_ref());
         let spec_text = template.and_then(|t| render::render_text("spack spec", t, &words).ok());
-        let spack = spec_text.map(|s| Build::new(&s, Some(family)).spec).unwrap_or_default();
+        let spack = spec_text.map(|s| SpackBuild::new(&s, Some(family)).spec).unwrap_or_default();
         let hint = spec.apps.get(&app).map(|a| literal(&a.descriptor.program.install)).unwrap_or_default();
         let names: Vec<String> = names.iter().map(|n| literal(n)).collect();
         Some(json!({ "app": app, "mpi": mpi, "family": family, "programs": names, "spack": spack, "hint": hint }))

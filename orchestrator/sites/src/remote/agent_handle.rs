@@ -1,14 +1,14 @@
-//! A handle on one agent: started over ssh, or in a Slurm job of its own.
+//! A handle on one agent, which was started over ssh or runs in a Slurm job.
 
 use super::{
     agent_state::{AgentEnd, AgentState, AttemptEnd, AttemptUpdate, DOUBTFUL, Ready, Reported},
     connection::Connection,
     head_node::{SHORT, get},
-    job_monitor::Watch,
-    setting::{Found, Setting},
+    job_monitor::JobWatch,
+    setting::{RemoteSetting, SpoolState},
 };
 use crate::error::CampaignError;
-use crate::slurm::Stage;
+use crate::slurm::JobStage;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_agent::{AwaitedAttempt, DispatchId, Request};
 use cvc_core::outcome::{Cause, Outcome};
@@ -22,32 +22,34 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Time limit from an agent's start to its first report of the nodes.
+/// Time limit from the start of an agent to its first report about the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
-/// What is said of an agent with old orders.
-pub(super) const OLD_FIRST: &str = "what was handed over before is ended and fetched first";
-/// Number of panics after which a connection is not made again.
+/// Note about an agent that was started before the campaign file was changed.
+pub(super) const OLD_FIRST: &str =
+    "runs that the previous session started are finished and fetched first";
+/// Number of panics after which the connection is not restored.
 const MAX_PANICS: usize = 3;
-/// Time limit for ending everything.
+/// Time limit for ending the agent and all processes that it started.
 pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
 
 /// A handle on one agent.
 pub(super) struct AgentHandle {
-    setting: Arc<Setting>,
+    setting: Arc<RemoteSetting>,
     pub root: Utf8PathBuf,
     pub agent_state: Arc<AgentState>,
     _connection: AbortOnDropHandle<()>,
-    _watch: Option<Watch>,
-    /// Name of its job.
+    _watch: Option<JobWatch>,
+    /// Name of the agent's job, if it runs in one.
     job: Option<String>,
     pub ready: Ready,
-    /// Whether its orders are those of the campaign before it was changed: it ends what was handed over, and takes nothing new.
+    /// Whether the agent was started before the campaign file was changed. The agent then finishes the runs requested before the change, and accepts
+    /// no others.
     pub has_old_orders: bool,
-    /// Number of attempts that use it.
+    /// Number of attempts that use this agent.
     users: watch::Sender<usize>,
 }
 
-/// An agent that an attempt works with: until this is dropped, what lies in its spool is not removed.
+/// An agent in use by an attempt. The contents of its spool are not removed before this value is dropped.
 pub(super) struct AgentUse(Arc<AgentHandle>);
 
 impl AgentUse {
@@ -73,7 +75,7 @@ impl Deref for AgentUse {
 
 impl AgentHandle {
     fn connection(
-        setting: &Arc<Setting>,
+        setting: &Arc<RemoteSetting>,
         root: &Utf8Path,
         agent_state: &Arc<AgentState>,
     ) -> AbortOnDropHandle<()> {
@@ -88,14 +90,14 @@ impl AgentHandle {
         };
         let reporter = setting.reporter.clone();
         setting.reporter.spawn(async move {
-            // even after a panic the agent is to be closed
+            // restore the connection even after a panic, because the agent must be closed
             for _ in 0..MAX_PANICS {
                 reporter.guard(connection.work()).await;
             }
         })
     }
 
-    pub(super) fn new(setting: &Arc<Setting>, root: &Utf8Path, job: Option<String>) -> Self {
+    pub(super) fn new(setting: &Arc<RemoteSetting>, root: &Utf8Path, job: Option<String>) -> Self {
         let agent_state = Arc::new(AgentState::new());
         let watch = setting
             .job_monitor
@@ -115,38 +117,39 @@ impl AgentHandle {
         }
     }
 
-    /// Waits until no attempt works with it.
+    /// Waits until no attempt uses the agent.
     pub(super) async fn unused(&self) {
         let _ = self.users.subscribe().wait_for(|users| *users == 0).await;
     }
 
-    /// Waits until no attempt works with it any more, at most this long.
+    /// Waits until no attempt uses the agent, for at most `limit`. Returns false if an attempt still uses the agent.
     pub(super) async fn wait_until_unused(&self, limit: Duration) -> bool {
-        // an error of the channel would mean that this handle is gone, and with it the last user
+        // an error of the channel means that this handle is dropped, and all users with it
         tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0))
             .await
             .is_ok()
     }
 
-    /// Starts an agent over ssh, or finds the running one. If the campaign was changed and runs of it that are still wanted were handed over, it
-    /// is the one with the old orders. `None` if the user wanted to stop: then nothing is left there.
+    /// Starts an agent over ssh, or finds the running one. If the campaign file was changed, the agent started before the change is returned with
+    /// `wants_old`, because runs requested from it are still needed; otherwise it is replaced. Returns `None` if the user stops the campaign
+    /// meanwhile; then nothing remains on the site.
     pub async fn by_ssh(
-        setting: &Arc<Setting>,
+        setting: &Arc<RemoteSetting>,
         wants_old: bool,
         stop_signal: &mut StopSignal,
     ) -> Result<Option<Self>, CampaignError> {
         let root = setting.root.clone();
         let mut has_old_orders = false;
         match setting.make(&root).await? {
-            Found::TheseOrders => {}
-            Found::OtherOrders if wants_old => {
+            SpoolState::TheseOrders => {}
+            SpoolState::OtherOrders if wants_old => {
                 setting.reporter.note(format!(
                     "{}: the campaign was changed; {OLD_FIRST}",
                     setting.name
                 ));
                 has_old_orders = true;
             }
-            Found::OtherOrders => {
+            SpoolState::OtherOrders => {
                 setting.reporter.note(format!(
                     "{}: the campaign was changed; its old agent is closed",
                     setting.name
@@ -156,7 +159,7 @@ impl AgentHandle {
                 setting.clean(&root).await?;
                 setting.make(&root).await?;
             }
-            Found::OtherProtocol => {
+            SpoolState::OtherProtocol => {
                 setting.put_aside(&root).await?;
                 setting.make(&root).await?;
             }
@@ -175,10 +178,13 @@ impl AgentHandle {
         agent.get_ready(stop_signal).await
     }
 
-    /// Ends what an earlier controller left there, and removes everything.
-    pub async fn end_old(setting: &Arc<Setting>, leases: &[Lease]) -> Result<(), CampaignError> {
+    /// Ends the runs that an earlier controller requested, and removes this controller's files on the site.
+    pub async fn end_old(
+        setting: &Arc<RemoteSetting>,
+        leases: &[Lease],
+    ) -> Result<(), CampaignError> {
         setting.reporter.note(format!(
-            "{}: nothing is left to run; removing what is still there",
+            "{}: nothing is left to run; removing the remaining files",
             setting.name
         ));
         if setting.slurm.is_some() {
@@ -197,7 +203,11 @@ impl AgentHandle {
     }
 
     /// Cancels a job that is no longer needed.
-    pub async fn end_job(setting: &Setting, job: &str, how: &str) -> Result<(), CampaignError> {
+    pub async fn end_job(
+        setting: &RemoteSetting,
+        job: &str,
+        how: &str,
+    ) -> Result<(), CampaignError> {
         if let Some(client) = &setting.slurm {
             client.cancel(job, CLOSE_LIMIT).await?;
             setting
@@ -211,7 +221,7 @@ impl AgentHandle {
         Ok(())
     }
 
-    /// The nodes that the agent reported when it was ready, even if it has ended since.
+    /// Uses the nodes that the agent reported when it was ready, even if the agent has ended since.
     pub(super) fn with_what_was_ready(mut self) -> Self {
         self.ready = self
             .agent_state
@@ -262,14 +272,14 @@ impl AgentHandle {
             None => None,
         };
         self.close().await?;
-        // what an earlier controller did not fetch any more stays for the next session, in which the agent may be able to work
+        // keep results that an earlier controller did not fetch, for the next session, in which the agent may work again
         if problem.is_none() || !self.agent_state.has_finished() {
             self.setting.clean(&self.root).await?;
         }
         problem.map_or(Ok(None), |problem| Err(self.setting.error(problem)))
     }
 
-    /// Its present nodes: a requeued job may have got others.
+    /// Returns the agent's current nodes: a requeued job may have been allocated others.
     pub fn nodes(&self) -> Vec<String> {
         self.agent_state
             .state()
@@ -278,12 +288,12 @@ impl AgentHandle {
             .map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
     }
 
-    /// Whether it takes runs.
+    /// Returns whether the agent accepts runs.
     pub fn alive(&self) -> bool {
         self.agent_state.state().over.is_none()
     }
 
-    /// Carries out one attempt there, until its end is known.
+    /// Requests an attempt from the agent, and waits for its end.
     pub async fn attempt(
         &self,
         task: &Task,
@@ -300,7 +310,7 @@ impl AgentHandle {
             () = stop_now(stop_signal) => self.stop(&id).await,
         };
         match ended {
-            // a job that is being ended loses its nodes and ranks before its agent knows why
+            // a job that is being ended loses its nodes and ranks before its agent reports why
             AttemptEnd::Finished(OutcomeFile {
                 attempt,
                 outcome: Outcome::Failed { cause, .. },
@@ -318,7 +328,7 @@ impl AgentHandle {
         }
     }
 
-    /// Tells what an attempt does, until its end.
+    /// Passes the agent's reports about an attempt on until the attempt ends, and returns the end.
     async fn follow(&self, id: &DispatchId, reporter: &AttemptReporter) -> AttemptEnd {
         let mut reported = Reported::default();
         loop {
@@ -329,7 +339,7 @@ impl AgentHandle {
             {
                 AttemptUpdate::Started(shepherd) => {
                     reported.start = true;
-                    reporter.tell(AttemptEvent::Started(shepherd));
+                    reporter.emit(AttemptEvent::Started(shepherd));
                 }
                 AttemptUpdate::Stage(stage) => {
                     reporter.stage(&stage);
@@ -340,7 +350,7 @@ impl AgentHandle {
         }
     }
 
-    /// Cuts an attempt off.
+    /// Interrupts an attempt.
     async fn stop(&self, id: &DispatchId) -> AttemptEnd {
         let DispatchId { run, dispatch } = id;
         self.agent_state.ask(
@@ -357,9 +367,9 @@ impl AgentHandle {
         over.unwrap_or_else(|_| AttemptEnd::lost("it did not answer the request to stop"))
     }
 
-    /// Interprets the loss of an attempt in a job: if the job is ending, its end tells.
+    /// Interprets the loss of an attempt in a job: if the job is ending, the job's end explains the loss.
     async fn lost_with_job(&self, reason: String, time_limit: bool) -> AttemptEnd {
-        // the agent goes on, or the requeued job starts another, or the job is ending
+        // three cases: the agent continues, the requeued job starts another agent, or the job is ending
         let over = self.agent_state.wait(|s| {
             let goes_on = !s.going || s.requeued;
             s.over.clone().map(Some).or(goes_on.then_some(None))
@@ -370,37 +380,37 @@ impl AgentHandle {
                 cause: Some(cause),
                 detail,
             }) => AttemptEnd::Failed(cause, detail),
-            // a run that had the whole job needs more time than a job has; any other run is repeated in the next job
+            // a run that had the whole time of the job needs more than a job has; any other run is repeated in the next job
             _ if time_limit => AttemptEnd::Failed(Cause::Timeout, reason),
             _ => AttemptEnd::Lost { reason, time_limit },
         }
     }
 
-    /// Whether the job of this agent has ended or was requeued, or is about to.
+    /// Returns whether the job of this agent has ended or was requeued, or is about to.
     async fn job_is_ending(&self) -> bool {
         let (Some(client), Some(job)) = (&self.setting.slurm, &self.job) else {
             return false;
         };
         match client.find(job).await {
             Ok(Some(info)) => match info.stage() {
-                Stage::Running => false,
-                Stage::Waiting => self.agent_state.change(|s| {
+                JobStage::Running => false,
+                JobStage::Waiting => self.agent_state.change(|s| {
                     s.requeued = true;
                     true
                 }),
-                Stage::Ending | Stage::Ended(_) => true,
+                JobStage::Ending | JobStage::Ended(_) => true,
             },
-            // then only the agent's own report is known
+            // Slurm gives no information: only the agent's own report counts
             Ok(None) | Err(_) => false,
         }
     }
 
-    /// Whether an attempt's end is known already.
+    /// Returns whether the end of an attempt was received already.
     pub fn knows_end(&self, id: &DispatchId) -> bool {
         self.agent_state.state().ended.contains_key(id)
     }
 
-    /// Ends the agent and everything that it started, and gives the nodes back.
+    /// Ends the agent and all processes that it started, and releases the nodes.
     pub async fn close(&self) -> Result<(), CampaignError> {
         let setting = &self.setting;
         if self.alive() {
@@ -466,7 +476,7 @@ impl AgentHandle {
         Ok(())
     }
 
-    /// Waits until no agent is alive, if that can be known.
+    /// Waits until no agent of this spool is alive. Never returns for an agent in a job, because `cvc-node alive` on the head node cannot see it.
     async fn gone(&self) {
         if self.job.is_some() {
             return std::future::pending().await;
@@ -497,7 +507,7 @@ fn cannot_start(stderr: &str) -> String {
     }
     if message.contains("Exec format error") {
         return format!(
-            "cvc-node does not start there: it is for another kind of processor ({message}); build it for that one and name it in CVC_NODE_PROGRAM"
+            "cvc-node does not start there: it is built for another kind of processor ({message}); build it for that kind and name it in CVC_NODE_PROGRAM"
         );
     }
     format!("cannot start the agent: {message}")

@@ -1,17 +1,17 @@
-//! The known state of an agent, folded from its events; tasks that carry out attempts wait for its changes.
+//! The state of an agent, computed from its events. Tasks that wait for attempts are notified of its changes.
 
 use super::outbox::Outbox;
-use cvc_agent::{AwaitedAttempt, DispatchId, Event, Numbered, Request};
+use cvc_agent::{AwaitedAttempt, DispatchId, Event, Numbered, REHEARSED, Request};
 use cvc_core::ids::{PointId, RunId};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::store::OutcomeFile;
-use cvc_engine::attempt::{Found, Task};
+use cvc_engine::attempt::{FoundComponents, Task};
 use cvc_os::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use tokio::sync::Notify;
 
-/// Failures that may really be the end of the job, which takes ranks and nodes away one by one.
+/// Causes of failure that may be a side effect of the job's end, which removes ranks and nodes one by one.
 pub(super) const DOUBTFUL: [Cause; 4] = [
     Cause::NodeLost,
     Cause::Launch,
@@ -19,7 +19,7 @@ pub(super) const DOUBTFUL: [Cause; 4] = [
     Cause::EndedFromOutside,
 ];
 
-/// How an attempt ended, from the agent.
+/// How an attempt ended, according to the agent.
 #[derive(Clone, Debug)]
 pub(super) enum AttemptEnd {
     Finished(OutcomeFile),
@@ -28,9 +28,9 @@ pub(super) enum AttemptEnd {
         reason: String,
         time_limit: bool,
     },
-    /// Its agent or job ended in a way that is the run's failure.
+    /// The agent or its job ended in a way that counts as the run's failure.
     Failed(Cause, String),
-    /// The next agent cannot work.
+    /// The agent cannot work, for this reason.
     Unable(String),
 }
 
@@ -42,7 +42,7 @@ impl AttemptEnd {
         }
     }
 
-    /// Whether it may be the end of the machines instead of the run's own.
+    /// Returns whether the attempt may have ended because its machines ended, not by its own failure.
     pub fn is_doubtful(&self) -> bool {
         match self {
             Self::Finished(OutcomeFile {
@@ -54,7 +54,7 @@ impl AttemptEnd {
         }
     }
 
-    /// Whether a node, the agent or the job was lost.
+    /// Returns whether a node, the agent or the job was lost.
     pub fn is_loss_of_node(&self) -> bool {
         match self {
             Self::Finished(OutcomeFile {
@@ -67,7 +67,7 @@ impl AttemptEnd {
         }
     }
 
-    /// The meaning of an agent's end for an attempt under way.
+    /// Returns the end of an attempt that was under way when its agent ended.
     pub fn over(over: &AgentEnd) -> Self {
         match over.cause {
             Some(cause) => Self::Failed(cause, over.detail.clone()),
@@ -76,82 +76,82 @@ impl AttemptEnd {
     }
 }
 
-/// An agent has ended for good.
+/// How an agent has ended for good.
 #[derive(Clone, Debug)]
 pub(super) struct AgentEnd {
-    /// The failure of the runs under way; `None` if they must be repeated.
+    /// Cause of failure for the runs that were under way; `None` if these runs must be repeated.
     pub cause: Option<Cause>,
     pub detail: String,
 }
 
-/// The nodes and software that an agent has.
+/// The nodes and software of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct Ready {
-    /// Their names.
+    /// Names of the nodes.
     pub nodes: Vec<String>,
-    /// Cores of each node: those of the smallest.
+    /// Number of cores of each node; if nodes differ, of the smallest node.
     pub cores: u32,
-    /// Why a point cannot run there.
+    /// Reasons why points cannot run on these nodes.
     pub obstacles: BTreeMap<PointId, String>,
-    /// The software that was found.
-    pub found: Found,
+    /// Software found on the nodes.
+    pub found: FoundComponents,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    /// Number of the last event.
+pub(super) struct AgentConnection {
+    /// Number of the last event received.
     pub seq: u64,
-    /// Whether all events from before the connection have been received.
+    /// Whether all events from before the current connection have been received.
     pub replayed: bool,
     pub ready: Option<Ready>,
-    /// The last report of an agent that was ready.
+    /// The nodes and software that the agent reported last; kept after the agent has ended.
     pub was_ready: Option<Ready>,
     /// The reason why the agent cannot work.
     pub unable: Option<String>,
     /// Whether the agent is about to end.
     pub going: bool,
-    /// Whether its job was requeued.
+    /// Whether the agent's job was requeued.
     pub requeued: bool,
     /// The reason why the agent has ended, if it has.
     pub closed: Option<String>,
-    /// Process of a run's shepherd on the head node, and the stage of the run.
+    /// Shepherd process of each attempt on the head node.
     pub started: HashMap<DispatchId, ProcessId>,
     pub stage: HashMap<RunId, String>,
     pub ended: HashMap<DispatchId, AttemptEnd>,
-    /// Attempts that were handed over and have no end, with their numbers.
+    /// Number of each attempt that was requested and has not ended, by identifier of the dispatch.
     pub awaited: HashMap<DispatchId, u32>,
-    /// Whether events were done without.
+    /// Whether lost events were skipped.
     pub has_missed: bool,
     /// Time since the agent's last heartbeat, as the relay sees it, seconds.
     pub silent_s: f64,
-    /// Nodes that are lost.
+    /// Lost nodes, with the reason.
     pub lost: BTreeMap<String, String>,
-    /// Nodes that the cloud is about to reclaim, and its notice.
+    /// Nodes that the cloud is about to reclaim, with its notice.
     pub leaving: BTreeMap<String, String>,
-    /// Requests that must reach the spool.
+    /// Requests that are not yet confirmed to be in the spool.
     pub outbox: Outbox,
-    /// Whether it was asked to end: then no other is started.
+    /// Whether the agent was asked to end. Then no other agent is started in its place.
     pub closing: bool,
     /// How the agent has ended for good, if it has.
     pub over: Option<AgentEnd>,
 }
 
-/// Events of an agent that were not heard.
+/// Events of an agent that were not received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its events {} to {} did not arrive", after.saturating_add(1), before.saturating_sub(1))]
 pub(super) struct MissingEvents {
-    /// The last that was heard before them.
+    /// Number of the last event received before the missing ones.
     after: u64,
-    /// The first that was heard after them.
+    /// Number of the first event after the missing ones.
     before: u64,
 }
 
-/// The known state of an agent.
+/// The state of an agent, with notifications of its changes.
 #[derive(Debug)]
 pub(super) struct AgentState {
-    state: Mutex<State>,
+    state: Mutex<AgentConnection>,
     changed: Notify,
-    /// Notified when there is something to send.
+    /// Notified when a request waits to be sent.
     pub outgoing: Notify,
 }
 
@@ -164,21 +164,21 @@ impl AgentState {
         }
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, AgentConnection> {
         self.state.lock()
     }
 
-    /// Changes the state.
-    pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    /// Changes the state, and notifies the tasks that wait for changes.
+    pub fn change<T>(&self, change: impl FnOnce(&mut AgentConnection) -> T) -> T {
         let changed = change(&mut self.state());
         self.changed.notify_waiters();
         changed
     }
 
-    /// Waits until a condition holds.
-    pub async fn wait<T>(&self, mut probe: impl FnMut(&State) -> Option<T>) -> T {
+    /// Waits until `probe` returns a value, and returns it.
+    pub async fn wait<T>(&self, mut probe: impl FnMut(&AgentConnection) -> Option<T>) -> T {
         loop {
-            // what changes after the question is heard of
+            // subscribe before testing, so that later changes trigger a notification
             let changed = self.changed.notified();
             if let Some(found) = probe(&self.state()) {
                 return found;
@@ -187,13 +187,13 @@ impl AgentState {
         }
     }
 
-    /// Queues a request, which reaches the spool exactly once.
+    /// Queues a request, which is stored in the spool exactly once.
     pub fn ask(&self, name: String, request: Request) {
         self.change(|state| state.outbox.add(name, request));
         self.outgoing.notify_one();
     }
 
-    /// Hands an attempt over.
+    /// Requests an attempt from the agent.
     pub fn run(&self, task: &Task) {
         let attempt = AwaitedAttempt::of_task(task);
         let has_missed = self.change(|state| {
@@ -205,12 +205,12 @@ impl AgentState {
             Request::Run(Box::new(task.clone())),
         );
         if has_missed {
-            // it may have ended in an event that did not arrive
+            // the attempt may have ended in an event that did not arrive
             self.ask_for_ends(vec![attempt]);
         }
     }
 
-    /// Forgets an attempt, and has the agent remove what it keeps of it.
+    /// Discards an attempt, and requests that the agent remove its files.
     pub fn forget(&self, AwaitedAttempt { id, attempt }: AwaitedAttempt) {
         self.change(|state| {
             state.started.remove(&id);
@@ -229,16 +229,16 @@ impl AgentState {
         );
     }
 
-    /// Takes an event in, unless it was heard before; what is worth telling people.
+    /// Applies an event, unless it was applied before. Returns the message for the user, if the event has one.
     ///
     /// # Errors
-    /// When events before it were not heard.
+    /// Events before this one were not received.
     pub fn apply_event(&self, numbered: Numbered) -> Result<Option<String>, MissingEvents> {
         self.change(|state| {
             if numbered.seq <= state.seq {
                 return Ok(None);
             }
-            // a new life of the agent begins with numbers of its own
+            // an agent that starts again continues the numbering from `after`
             let before = if let Event::Began { after } = numbered.event {
                 after
             } else {
@@ -251,11 +251,11 @@ impl AgentState {
                 });
             }
             state.seq = numbered.seq;
-            Ok(state.take_in(numbered.event))
+            Ok(state.apply(numbered.event))
         })
     }
 
-    /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
+    /// Requests that the agent report again how these attempts ended. The request's name is unique among all controllers.
     fn ask_for_ends(&self, of: Vec<AwaitedAttempt>) {
         self.ask(
             format!("report-{}", cvc_core::clock::wall().as_nanosecond()),
@@ -263,7 +263,7 @@ impl AgentState {
         );
     }
 
-    /// Whether the directory of a finished attempt lies there.
+    /// Returns whether the directory of a finished attempt is on the site.
     pub fn has_finished(&self) -> bool {
         self.state()
             .ended
@@ -271,7 +271,7 @@ impl AgentState {
             .any(|ended| matches!(ended, AttemptEnd::Finished(_)))
     }
 
-    /// The events up to this one that were not heard.
+    /// Returns the events up to number `last` that were not received.
     pub fn missing_up_to(&self, last: u64) -> Option<MissingEvents> {
         let after = self.state().seq;
         (after < last).then_some(MissingEvents {
@@ -280,7 +280,7 @@ impl AgentState {
         })
     }
 
-    /// The event behind the last one, which arrived damaged.
+    /// Returns a damaged event as a missing one: its number is that of the last event received plus one.
     pub fn damaged(&self) -> MissingEvents {
         let after = self.state().seq;
         MissingEvents {
@@ -289,7 +289,7 @@ impl AgentState {
         }
     }
 
-    /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
+    /// Skips lost events, and requests that the agent report again how the awaited attempts ended.
     pub fn do_without(&self, missing: MissingEvents) {
         let of = self.change(|state| {
             state.seq = state.seq.max(missing.before - 1);
@@ -307,9 +307,9 @@ impl AgentState {
     }
 }
 
-impl State {
-    /// What follows from an event; what is worth telling people.
-    fn take_in(&mut self, event: Event) -> Option<String> {
+impl AgentConnection {
+    /// Applies an event. Returns the message for the user, if the event has one.
+    fn apply(&mut self, event: Event) -> Option<String> {
         match event {
             Event::Began { .. } => {
                 self.ready = None;
@@ -343,9 +343,9 @@ impl State {
                 time_limit,
             } => self.settle(id, AttemptEnd::Lost { reason, time_limit }),
             Event::NodeLost { node, reason } => {
-                let told = format!("node {node} is lost: {reason}");
+                let message = format!("node {node} is lost: {reason}");
                 self.lost.insert(node, reason);
-                return Some(told);
+                return Some(message);
             }
             Event::NodeLeaving {
                 node,
@@ -353,15 +353,20 @@ impl State {
                 action,
             } => {
                 let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
-                let what = format!("the cloud will reclaim it {when} ({action})");
-                let told = format!(
-                    "node {node}: {what}; no more runs begin there, and the present one goes on as long as it can"
+                let who = match action == REHEARSED {
+                    true => "it will be taken",
+                    false => "the cloud will reclaim it",
+                };
+                let what = format!("{who} {when} ({action})");
+                let message = format!(
+                    "node {node}: {what}; no further runs start there, and the current one continues as long as possible"
                 );
                 self.leaving.insert(node, what);
-                return Some(told);
+                return Some(message);
             }
             Event::NodeBack { node } => {
                 self.lost.remove(&node);
+                self.leaving.remove(&node);
                 return Some(format!("node {node} is back"));
             }
             Event::Closing { .. } => self.going = true,
@@ -373,7 +378,7 @@ impl State {
         None
     }
 
-    /// An agent has its nodes: what an earlier one said of itself does not hold any more.
+    /// Records the nodes of a new agent, and discards reports of the earlier one.
     fn begin_anew(&mut self, ready: Ready) {
         self.was_ready = Some(ready.clone());
         self.ready = Some(ready);
@@ -385,14 +390,14 @@ impl State {
         self.leaving.clear();
     }
 
-    /// An attempt has an end, and needs not be asked for again.
+    /// Records the end of an attempt, whose request need not be sent again.
     fn settle(&mut self, id: DispatchId, ended: AttemptEnd) {
         self.outbox.remove(&id.request_name());
         self.awaited.remove(&id);
         self.ended.insert(id, ended);
     }
 
-    /// The next event of an attempt to report, after those that were reported.
+    /// Returns the next update about an attempt that was not reported yet; `None` if there is none.
     pub fn next_update(&self, id: &DispatchId, reported: &Reported) -> Option<AttemptUpdate> {
         if let Some(shepherd) = self.started.get(id).filter(|_| !reported.start) {
             return Some(AttemptUpdate::Started(*shepherd));
@@ -413,23 +418,23 @@ impl State {
     }
 }
 
-/// What was reported of an attempt.
+/// What was reported about an attempt until now.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
-    /// Its start.
+    /// Whether its start was reported.
     pub start: bool,
-    /// The last stage; empty at first.
+    /// The last stage reported; empty at first.
     pub stage: String,
 }
 
-/// Something new of an attempt.
+/// News about an attempt.
 #[derive(Debug)]
 pub(super) enum AttemptUpdate {
-    /// Its shepherd is alive.
+    /// The attempt's shepherd has started.
     Started(ProcessId),
-    /// What it does now.
+    /// The attempt's current stage.
     Stage(String),
-    /// It has an end.
+    /// The attempt has ended.
     Ended(AttemptEnd),
 }
 
@@ -441,7 +446,7 @@ mod tests {
     use cvc_core::point::{Point, Repeat};
 
     #[test]
-    fn damage_behind_the_largest_number_is_told() {
+    fn damage_after_the_largest_number_is_reported() {
         let agent = AgentState::new();
         let at = "2026-01-02T03:04:05Z".parse().expect("a time");
         agent
@@ -490,6 +495,7 @@ mod tests {
             dispatch: 0,
             nodes: vec!["n1".into()],
             disk_bytes: None,
+            resume: None,
         }
     }
 
@@ -508,12 +514,12 @@ mod tests {
             nodes: vec!["n1".into()],
             cores: 4,
             obstacles: BTreeMap::new(),
-            found: Found::default(),
+            found: FoundComponents::default(),
         }
     }
 
     #[test]
-    fn an_event_counts_once_also_when_a_new_line_tells_it_again() {
+    fn an_event_counts_once_even_if_a_new_connection_repeats_it() {
         let agent = AgentState::new();
         let lost = || Event::NodeLost {
             node: "n1".into(),
@@ -555,7 +561,7 @@ mod tests {
             let (_, report) = state.outbox.unsent().expect("a request for its end");
             assert!(matches!(&report.request, Request::Report { of } if of.len() == 1 && of[0].attempt == task().attempt), "{report:?}");
         });
-        // another agent has numbers of its own
+        // another agent numbers its events independently
         apply_event(&agent, 1 << 20, Event::Began { after: 0 });
         assert_eq!(agent.state().seq, 1 << 20);
     }
@@ -606,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_told_before_an_end_and_an_end_before_a_stage() {
+    fn a_start_is_reported_before_an_end_and_an_end_before_a_stage() {
         let agent = AgentState::new();
         let mut reported = Reported::default();
         let next = |reported: &Reported| agent.state().next_update(&id(0), reported);
@@ -646,7 +652,7 @@ mod tests {
             next(&reported),
             Some(AttemptUpdate::Ended(AttemptEnd::Interrupted))
         ));
-        // another dispatch of the same run knows only what it does
+        // another dispatch of the same run shares only the stage
         assert!(matches!(
             agent.state().next_update(&id(1), &reported),
             Some(AttemptUpdate::Stage(_))

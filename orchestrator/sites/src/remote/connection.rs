@@ -1,4 +1,4 @@
-//! Keeps the connection to an agent: events in, requests out. Restores it whenever it is lost.
+//! Maintains the connection to an agent, which carries events and requests. Restores it whenever it is lost.
 
 use crate::backoff::Delays;
 
@@ -15,36 +15,36 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Silence after which the relay counts as lost; it sends a heartbeat every two seconds.
+/// Time without data after which the relay counts as lost; it sends a heartbeat every two seconds.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Maximum number of starts of an agent that ends without reporting anything.
+/// Maximum number of consecutive starts of an agent without any new event.
 const MAX_STARTS: u32 = 5;
-/// Delay before the second attempt; it doubles with each further one.
+/// Delay before the second attempt; it doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest delay between attempts.
+/// Maximum delay between attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
-/// Time without a word after which it is asked whether the spool is still there: an agent whose spool was removed has ended by then.
+/// Time without an event after which the existence of the spool is checked. An agent whose spool was removed has ended by then.
 const GONE_AFTER: Duration = Duration::from_secs(180);
 
-/// Delay before a request that was refused is sent again.
+/// Delay before a refused request is sent again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a connection needs.
+/// Parameters of a connection to an agent.
 pub(super) struct Connection {
     pub head_node: Arc<dyn HeadNode>,
     pub program: Utf8PathBuf,
     pub root: Utf8PathBuf,
-    /// Whether agent and relay are on the same machine: only then can the relay see whether the agent is alive, and restart it.
+    /// Whether agent and relay run on the same machine. Only then can the relay see whether the agent is alive, and start it again.
     pub agent_is_here: bool,
     pub agent_state: Arc<AgentState>,
     pub reporter: SiteReporter,
-    /// Number of the last event when an agent was last started, and the number of starts since.
+    /// Number of the last event received when an agent was last started, and number of starts since that event.
     pub starts: Mutex<(u64, u32)>,
 }
 
 impl Connection {
-    /// Runs until it is dropped.
+    /// Maintains the connection until this future is dropped.
     pub async fn work(&self) {
         panic_if_asked("connection");
         let mut delays = Delays::doubling(FIRST_PAUSE, MAX_PAUSE);
@@ -82,7 +82,7 @@ impl Connection {
             let since = *away.get_or_insert_with(Instant::now);
             if since.elapsed() > GONE_AFTER && self.spool_is_gone().await {
                 let detail = format!(
-                    "{} on {} is gone, and what was under way with it",
+                    "{} on {} was removed, with the runs under way",
                     self.root,
                     self.head_node.name()
                 );
@@ -93,15 +93,15 @@ impl Connection {
                         detail,
                     });
                 });
-                // nobody will answer; what uses this agent gets another one
+                // no answer will arrive; attempts with this agent get another agent
                 return std::future::pending().await;
             }
             delays.pause().await;
         }
     }
 
-    /// Whether somebody has removed the spool: another controller that had not noticed this one, or a user. Not while the file system may be
-    /// missing, on which the program lies as well.
+    /// Returns whether the spool was removed by a user, or by another controller that did not notice this controller. Returns false if `cvc-node` is
+    /// missing too, because then the whole file system may be missing.
     async fn spool_is_gone(&self) -> bool {
         let alive = [self.program.as_str(), "alive", self.root.as_str()];
         self.agent_is_here
@@ -115,10 +115,9 @@ impl Connection {
                 .is_ok_and(|orders| orders.is_none())
     }
 
-    /// Exchanges events and requests while the connection lasts. Returns whether anything arrived, and why it ended.
+    /// Exchanges events and requests while the connection lasts. Returns whether any data arrived, and why the connection ended.
     ///
-    /// Events that do not arrive are asked for again by another connection; `missed` remembers which, since those that do not arrive then are
-    /// done without.
+    /// Missing events are recorded in `missed`, and requested again over a new connection. Events that are missing a second time are skipped.
     async fn converse(
         &self,
         mut channel: Box<dyn Channel>,
@@ -152,7 +151,7 @@ impl Connection {
                     Ok(Some(line)) => {
                         heard = true;
                         deadline = Instant::now() + SILENCE;
-                        if let Err(missing) = self.take_in(&line, *missed).await {
+                        if let Err(missing) = self.process_line(&line, *missed).await {
                             *missed = Some(missing);
                             return (heard, missing.to_string());
                         }
@@ -164,23 +163,23 @@ impl Connection {
         }
     }
 
-    /// Takes a line in. Those that were damaged on their way are noticed by the numbers that are missing then.
-    async fn take_in(
+    /// Processes a line. Damaged lines are detected by gaps in the numbering.
+    async fn process_line(
         &self,
         line: &[u8],
         missed: Option<MissingEvents>,
     ) -> Result<(), MissingEvents> {
         match read_relay_line(line) {
             RelayLine::Event(numbered) => {
-                let told = match self.agent_state.apply_event((*numbered).clone()) {
+                let message = match self.agent_state.apply_event((*numbered).clone()) {
                     Err(missing) => {
-                        self.go_on_without(missing, missed)?;
+                        self.skip_missing(missing, missed)?;
                         self.agent_state.apply_event(*numbered)?
                     }
-                    Ok(told) => told,
+                    Ok(message) => message,
                 };
-                if let Some(told) = told {
-                    self.reporter.note(told);
+                if let Some(message) = message {
+                    self.reporter.note(message);
                 }
             }
             RelayLine::Message(RelayMessage::Alive {
@@ -188,9 +187,9 @@ impl Connection {
                 silent_s,
                 last,
             }) => {
-                // the relay sends this after all earlier events
+                // the relay sends this number after all earlier events
                 if let Some(missing) = self.agent_state.missing_up_to(last) {
-                    self.go_on_without(missing, missed)?;
+                    self.skip_missing(missing, missed)?;
                 }
                 self.agent_state.change(|s| s.replayed = true);
                 match agent {
@@ -206,19 +205,19 @@ impl Connection {
                     "{}: request {name} was refused: {problem}",
                     self.head_node.name()
                 ));
-                // room may be made
+                // wait: the disk may have space again later
                 tokio::time::sleep(REFUSED_PAUSE).await;
                 self.agent_state.change(|s| s.outbox.begin_anew());
                 self.agent_state.outgoing.notify_one();
             }
-            RelayLine::Damaged => self.go_on_without(self.agent_state.damaged(), missed)?,
+            RelayLine::Damaged => self.skip_missing(self.agent_state.damaged(), missed)?,
             RelayLine::Noise => {}
         }
         Ok(())
     }
 
-    /// Does without events that did not arrive when they were asked for again, either.
-    fn go_on_without(
+    /// Skips events that are missing a second time. Returns an error if they are missing for the first time, so that they are requested again.
+    fn skip_missing(
         &self,
         missing: MissingEvents,
         missed: Option<MissingEvents>,
@@ -227,14 +226,14 @@ impl Connection {
             return Err(missing);
         }
         self.reporter.note(format!(
-            "{}: {missing}, also when asked for again; going on without",
+            "{}: {missing}, even when requested again; continuing without them",
             self.head_node.name()
         ));
         self.agent_state.do_without(missing);
         Ok(())
     }
 
-    /// Whether agents were started again and again without reporting anything new.
+    /// Returns whether agents were started too often without any new event.
     fn too_often(&self) -> bool {
         let seq = self.agent_state.state().seq;
         let mut starts = self.starts.lock();
@@ -246,7 +245,7 @@ impl Connection {
         starts.1 > MAX_STARTS
     }
 
-    /// Starts another agent after the old one or its machine was killed; it takes over.
+    /// Starts another agent after the old one or its machine was killed. The new agent continues the old one's work.
     async fn agent_is_gone(&self) {
         let (closed, unable, over) = {
             let state = self.agent_state.state();

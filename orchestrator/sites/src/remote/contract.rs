@@ -1,4 +1,4 @@
-//! The contract of executors, asked of all of them: the one of this machine, and the one by an agent that is reached by ssh.
+//! Tests of the contract that every executor must satisfy: that on this machine, and that with an agent reached by ssh.
 
 use super::{BySsh, Opening, Remote, StandingMachines};
 use crate::error::CampaignError;
@@ -26,15 +26,14 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for expected events, long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What the programs of the test do; they are scripts of one rank. Hydra may die of SIGPIPE when its rank is gone before it has sent it
-/// everything: hence the short sleep.
+/// Programs of the test, scripts for one rank. Hydra may die of SIGPIPE if its rank ends before Hydra has sent it all data, hence the short sleep.
 const PROGRAMS: [(&str, &str); 6] = [
     ("good", "sleep 0.1; echo SUCCESS"),
     ("exits", "sleep 0.1; echo so far; exit 3"),
-    // the code of a run's script that could not set up the run's directory: here it is the program's own
+    // exit code 97 normally means that the run's script could not set up the directory; here it is the program's own code
     ("exits-as-the-script", "sleep 0.1; echo so far; exit 97"),
     ("unverified", "sleep 0.1; echo done"),
     (
@@ -44,28 +43,28 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("absent", "true"),
 ];
 
-/// What stands in [`PROGRAMS`] for [`mark`].
+/// Placeholder in [`PROGRAMS`] for [`mark`].
 const MARK: &str = "contract-endless";
 
-/// What the program that does not end says: another test process may run one, too.
+/// Returns the output of the endless program. It is unique, because another test process may run such a program too.
 fn mark() -> String {
     format!("{MARK}-{}-", std::process::id())
 }
 
-/// An executor with what it is asked to do.
+/// An executor with its task.
 struct Member<'a> {
     name: &'static str,
     executor: Arc<dyn Executor<CampaignError>>,
     dir: CampaignDir,
     plan: &'a Plan,
-    /// Where it keeps what a caller might ask for again, if that is on another machine.
+    /// The node that keeps results for repeated requests; `None` for the executor on this machine.
     agent: Option<&'a Node>,
 }
 
 /// The result of an attempt, with its events.
-struct Heard {
+struct AttemptReport {
     attempted: AttemptResult,
-    /// Number of reported process starts, and of stages before them.
+    /// For each reported process start, the number of stages reported before it.
     started: Vec<usize>,
     stages: Vec<String>,
 }
@@ -76,7 +75,7 @@ fn campaign(dir: &Path, lab: &Lab) -> Spec {
     for (name, script) in PROGRAMS {
         let script = script.replace(MARK, &mark());
         let program = if name == "absent" {
-            "a-program-that-nobody-has"
+            "a-program-that-does-not-exist"
         } else {
             "sh"
         };
@@ -117,7 +116,7 @@ fn campaign(dir: &Path, lab: &Lab) -> Spec {
     load(&path, &[]).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Of the plan, what is of one site.
+/// Returns the part of a plan on one site.
 fn of_site(plan: &Plan, site: &str) -> Plan {
     let mut plan = plan.clone();
     plan.points.retain(|p| p.point.site == site);
@@ -135,7 +134,7 @@ impl Member<'_> {
             .expect("a point of each program")
     }
 
-    /// The first attempt at a repeat of a program.
+    /// Returns the first attempt at a repeat of a program.
     fn task(&self, app: &str, repeat: u32) -> Task {
         let planned = self.point(app);
         let run: &PlannedRun = self
@@ -155,16 +154,17 @@ impl Member<'_> {
             dispatch: 0,
             nodes,
             disk_bytes: None,
+            resume: None,
         }
     }
 
-    /// Carries out an attempt with this request to stop from its beginning, and `then` once its program is under way.
+    /// Carries out an attempt with the stop request `at_first` from its beginning, and sends `then` once its program runs.
     async fn attempt(
         &self,
         task: &Task,
         at_first: StopRequest,
         then: Option<StopRequest>,
-    ) -> Heard {
+    ) -> AttemptReport {
         let (stop, stop_signal) = watch::channel(at_first);
         let (to, mut events) = mpsc::unbounded_channel();
         let reporter = AttemptReporter {
@@ -206,14 +206,14 @@ impl Member<'_> {
         let (attempted, (started, stages)) = tokio::time::timeout(LIMIT, both)
             .await
             .unwrap_or_else(|_| panic!("{}: {} did not end", self.name, task.point.app));
-        Heard {
+        AttemptReport {
             attempted,
             started,
             stages,
         }
     }
 
-    /// What it says of itself, and of points.
+    /// Checks how the executor describes its site and points.
     fn describes_its_site(&self) {
         let name = self.name;
         assert!(self.executor.cores() >= 1, "{name}");
@@ -248,7 +248,7 @@ impl Member<'_> {
         }
     }
 
-    /// An attempt that ends has an outcome, and its directory the final name that belongs to it. Gives the names of its records.
+    /// Checks that a finished attempt has an outcome, and that its directory has the final name for it. Returns the names of its records.
     async fn ends(
         &self,
         app: &str,
@@ -309,7 +309,7 @@ impl Member<'_> {
             "{place}: it starts once, and before it does anything: {:?}",
             heard.stages
         );
-        // an agent may be past a stage before its controller hears of it
+        // an agent may have passed a stage before its controller receives the report
         assert!(
             heard.stages.iter().all(|s| s == "collecting") && heard.stages.len() <= 1,
             "{place}: {:?}",
@@ -333,10 +333,10 @@ impl Member<'_> {
         let records =
             fs::read(dir.join("records.jsonl")).unwrap_or_else(|e| panic!("{place}: {dir}: {e}"));
         let digest = blake3::hash(&records).to_hex();
-        let told = (file.outcome == Outcome::Succeeded).then(|| digest[..16].to_owned());
+        let announced = (file.outcome == Outcome::Succeeded).then(|| digest[..16].to_owned());
         assert_eq!(
-            file.records, told,
-            "{place}: the records are those that it told of"
+            file.records, announced,
+            "{place}: the records are those that it announced"
         );
         self.is_forgotten(&task).await;
         assert!(
@@ -352,7 +352,7 @@ impl Member<'_> {
             .collect()
     }
 
-    /// What is kept for a caller that might ask again goes when the caller says so.
+    /// Checks that results kept for a repeated request are removed when the caller requests it.
     async fn is_forgotten(&self, task: &Task) {
         let kept = |run: &RunId| {
             let found = self.agent.map(|node| {
@@ -373,7 +373,7 @@ impl Member<'_> {
         until("an attempt to be forgotten", || !kept(run)).await;
     }
 
-    /// An attempt that the user cuts off leaves nothing.
+    /// Checks that an attempt which the user interrupts leaves no files.
     async fn is_interrupted(&self, repeat: u32, at_first: StopRequest, then: Option<StopRequest>) {
         let task = self.task("endless", repeat);
         let heard = self.attempt(&task, at_first, then).await;
@@ -404,12 +404,12 @@ impl Member<'_> {
     }
 }
 
-/// Process ids of the program that does not end by itself, on this machine and on the nodes of labs.
+/// Returns the process numbers of the endless program, on this machine and on nodes of labs.
 fn endless_programs() -> Vec<i32> {
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let said = format!("-c\0echo {}", mark());
-    // the shell itself, not a launcher that has it among its arguments; a process that has just ended has no command line
+    // match the shell itself, not a launcher that has it as an argument; a process that has just ended has no command line
     let is_it = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split_once('\0')
@@ -426,7 +426,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The executor of this machine.
+/// Returns the executor of this machine.
 async fn local(spec: &Spec, dir: &CampaignDir) -> LocalExecutor {
     let context = SiteContext::of(spec, "here").expect("the site");
     let readiness = Readiness::Build(context.site.mpi.keys().cloned().collect());
@@ -440,13 +440,13 @@ async fn local(spec: &Spec, dir: &CampaignDir) -> LocalExecutor {
     }
 }
 
-/// The executor by an agent on a node of the lab.
+/// Returns the executor by an agent on a node of the lab.
 async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
     let (site_events, _heard) = mpsc::unbounded_channel();
     let mut context = SiteContext::of(spec, "lab").expect("the site");
     context.lineage = Some(Lineage::random().expect("random"));
     let ssh = &mut context.site.cluster.as_mut().expect("it has nodes").ssh;
-    // not beside the keys that the user who runs the test has pinned
+    // do not use the keys that the user who runs the test has pinned
     ssh.pinned = Some(dir.root().join("pinned").into_string());
     ssh.host_keys = HostKeys::AcceptNew;
     let opening = Opening {
@@ -464,11 +464,11 @@ async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
     let opened = Remote::open(opening, watch::channel(StopRequest::GoOn).1).await;
     opened
         .unwrap_or_else(|e| panic!("{e}"))
-        .expect("nobody stopped")
+        .expect("not stopped")
 }
 
-/// After all those attempts no request is left on either side; nor is one that is made again after the end of its attempt, which is not
-/// carried out again; nor one that is made before the connection is there again.
+/// Checks that no request remains on either side after all attempts. This also holds for a request that is repeated after its attempt has ended,
+/// which is not carried out again, and for a request made before the connection is restored.
 async fn keeps_no_request(remote: &Remote, node: &Node, ended: &Task) {
     let agent = remote.current().expect("an agent");
     let left = || node.shell("find /root/.cvc/spool -path '*/in/*'");
@@ -483,7 +483,7 @@ async fn keeps_no_request(remote: &Remote, node: &Node, ended: &Task) {
     assert!(node.shell(relay).contains("killed"));
     agent.agent_state.forget(AwaitedAttempt::of_task(ended));
     until("a request over the next connection to go", is_gone).await;
-    // that it has ended is said again
+    // the end is only reported again
     assert_eq!(starts(), before, "nothing was carried out");
 }
 

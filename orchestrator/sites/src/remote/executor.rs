@@ -1,4 +1,4 @@
-//! The executor by an agent: hands attempts over, waits for their ends, and fetches their results.
+//! The executor with an agent: requests attempts, waits for their ends, and fetches their results.
 
 use super::{
     agent_handle::{AgentHandle, AgentUse},
@@ -19,41 +19,44 @@ use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::point::PlannedPoint;
 use cvc_core::stop::{StopRequest, StopSignal, stop_now};
 use cvc_core::store::{
-    CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest, remove_all,
-    sealed_outcome,
+    CampaignDir, KEPT, KeptPlace, ManifestProblem, OutcomeFile, StoreError, check_manifest,
+    remove_all, sealed_outcome,
 };
 use cvc_engine::{
-    attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
-    host::{HostError, THIS_MACHINE},
+    attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal, sent_checkpoint},
+    host::{Host, HostError, LocalHost, THIS_MACHINE},
 };
 use cvc_journal::Event;
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-/// Maximum number of further attempts to fetch a directory, and the delays between them.
+/// Maximum number of retries to fetch a directory, and the delays between them.
 const FETCH_REPEATS: usize = 4;
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
 
-/// Delay between looks at the room on this machine.
+/// Delay between checks of the free space on this machine.
 const ROOM_TICK: Duration = Duration::from_secs(1);
-/// First delay before another attempt where no room is seen to be made, as with quotas and inodes; each further one is twice as long, because what
-/// comes from a cloud in vain costs, too.
+/// First delay before a retry if cvc cannot detect that space was freed, as with quotas and inodes. Each further delay is twice as long, because
+/// failed transfers from a cloud cost money.
 const BLIND_PAUSE: Duration = Duration::from_secs(10);
-/// More room than before that makes another attempt worthwhile at once, bytes.
+/// Increase of free space after which a retry begins at once, bytes.
 const NOTABLE_ROOM_BYTES: u64 = 16 << 20;
 
-/// Size from which a directory is hashed beside everything else: it takes a tenth of a second or more.
+/// Size above which a directory is hashed in the background, bytes: hashing takes a tenth of a second or more.
 const MUCH_TO_HASH_BYTES: u64 = 64 << 20;
 
-/// Directory, beside the spools, of what could not be fetched.
+/// Time limit for packing and for unpacking a checkpoint.
+const PACK_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Name of the directory, next to the spools, for results that could not be fetched.
 const UNFETCHED: &str = "unfetched";
 
-/// Size up to which a run's directory is fetched whatever the plan says, in bytes: programs may write much that is not planned.
+/// Minimum value of [`fetch_limit`], bytes: programs may write many files that are not in the plan.
 const FETCH_FLOOR_BYTES: u64 = 16 << 30;
-/// Beyond that, as a multiple of what the run needs on the storage by the plan.
+/// Maximum size of a run's directory that is fetched, as a multiple of the run's planned storage.
 const FETCH_FACTOR: u64 = 4;
 
-/// The size up to which a run's directory is fetched, in bytes.
+/// Returns the maximum size of a run's directory that is fetched, bytes.
 fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
     planned_bytes
         .unwrap_or(0)
@@ -61,12 +64,12 @@ fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
         .max(FETCH_FLOOR_BYTES)
 }
 
-/// Bytes that are free where a directory is; none if that cannot be said.
+/// Returns the free space at a directory, bytes; 0 if it is unknown.
 fn free_bytes(dir: &Utf8Path) -> u64 {
     cvc_os::space::free_bytes(dir.as_std_path()).unwrap_or(0)
 }
 
-/// Waits until notably more than this is free.
+/// Waits until the free space exceeds `before` by [`NOTABLE_ROOM_BYTES`].
 async fn room_grows(dir: &Utf8Path, before: u64) {
     while free_bytes(dir) < before.saturating_add(NOTABLE_ROOM_BYTES) {
         tokio::time::sleep(ROOM_TICK).await;
@@ -75,14 +78,14 @@ async fn room_grows(dir: &Utf8Path, before: u64) {
 
 /// Reason why a directory was not fetched.
 enum FetchError {
-    /// It arrived incomplete, or was refused.
+    /// The directory arrived incomplete, or was refused.
     Incomplete { from: Utf8PathBuf, why: Incomplete },
-    /// It cannot be written here.
+    /// The directory cannot be written on this machine.
     Here(CampaignError),
 }
 
 impl FetchError {
-    /// Whether another attempt may succeed.
+    /// Returns whether a retry may succeed.
     fn is_transient(&self) -> bool {
         match self {
             Self::Incomplete {
@@ -98,7 +101,7 @@ impl FetchError {
 /// The problem of a fetched directory.
 #[derive(Debug, thiserror::Error)]
 enum Incomplete {
-    /// The connection, or the other machine.
+    /// The connection or the other machine failed.
     #[error(transparent)]
     Download(HostError),
     #[error("{file}: {source}")]
@@ -117,10 +120,10 @@ enum Incomplete {
 }
 
 impl Incomplete {
-    /// Whether the directory itself is the reason, so that others may be fetched.
+    /// Returns whether the problem is caused by this directory only, so that other directories can still be fetched.
     fn is_of_run(&self) -> bool {
         match self {
-            // what the other machine cannot read, or no machine like this one can hold
+            // files that the other machine cannot read, or that this kind of machine cannot store
             Self::Download(HostError::Refused { .. } | HostError::File { .. })
             | Self::Missing { .. }
             | Self::NoOutcome(_)
@@ -150,14 +153,17 @@ impl Executor<CampaignError> for Remote {
             Err(attempted) => return Ok(attempted),
         };
         let task = &self.placed(task, &agent, own_job);
+        if !agent.knows_end(&DispatchId::of_task(task)) {
+            self.send_checkpoint(task, &agent.root).await?;
+        }
         let attempted = match self
             .await_end(task, &agent, &mut stop_signal, reporter)
             .await
         {
-            // or an earlier controller cut it off, and was killed before it recorded that
+            // an earlier controller may also have interrupted the run, and been killed before it recorded that
             AttemptEnd::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
                 AttemptResult::Lost {
-                    reason: "an earlier controller had it cut off".into(),
+                    reason: "an earlier controller interrupted it".into(),
                     time_limit: false,
                 }
             }
@@ -170,7 +176,7 @@ impl Executor<CampaignError> for Remote {
             }
             AttemptEnd::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
             AttemptEnd::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
-            // what cannot be fetched stays there, with its job's lease, for the next `cvc run`
+            // a directory that cannot be fetched stays on the site, with its job's lease, for the next `cvc run`
             AttemptEnd::Finished(file) => {
                 self.fetch_verified(&agent.root, task, file, &mut stop_signal)
                     .await?
@@ -210,7 +216,8 @@ impl Executor<CampaignError> for Remote {
 }
 
 impl Remote {
-    /// The agent for an attempt, in a job of its own if the site has one for each run; or the result of the attempt if there is none.
+    /// Returns the agent for an attempt. With `own_job`, the agent runs in a separate job for this attempt. If there is no agent, returns the result
+    /// of the attempt.
     async fn agent_for(
         &self,
         task: &Task,
@@ -219,7 +226,7 @@ impl Remote {
         reporter: &AttemptReporter,
     ) -> Result<Result<AgentUse, AttemptResult>, CampaignError> {
         if !own_job {
-            // its job may have ended, and its results must be fetched
+            // the agent's job may have ended, but results must still be fetched
             let agent = match self.agent_that_knows(&DispatchId::of_task(task)) {
                 Some(agent) => {
                     self.handed_over.lock().remove(&task.planned.id);
@@ -235,7 +242,7 @@ impl Remote {
             let Some(agent) = agent else {
                 return Ok(Err(AttemptResult::Interrupted));
             };
-            // what was known when the site was opened may have been known by an agent with other orders
+            // obstacles recorded when the site was opened may come from an agent with other orders
             let is_new = !self.ready.obstacles.contains_key(&task.planned.point);
             if let Some(detail) = agent
                 .ready
@@ -286,9 +293,9 @@ impl Remote {
         Ok(Ok(agent))
     }
 
-    /// Name of the job of an attempt, where each has its own.
+    /// Returns the name of an attempt's job, for sites where each attempt has its own job.
     fn job_of(&self, run: &RunId, dispatch: u32) -> String {
-        // what an earlier version submitted has a shorter name
+        // attempts of an earlier version have a shorter name
         let short = run.as_str().get(..8).unwrap_or(run.as_str());
         let earlier = format!("cvc-{}-{short}-{dispatch}", self.lineage);
         if self.old_jobs.lock().contains(&earlier) {
@@ -298,7 +305,7 @@ impl Remote {
         }
     }
 
-    /// Hands an attempt over and waits for its end. A node that the cloud reclaimed is not a failure of the run.
+    /// Requests an attempt and waits for its end. The loss of a node that the cloud reclaimed does not count as a failure of the run.
     async fn await_end(
         &self,
         task: &Task,
@@ -319,10 +326,12 @@ impl Remote {
         failure
     }
 
-    /// Interprets the end of an attempt, in case the cloud reclaimed one of its nodes.
+    /// Returns the end that replaces `ended`, if the cloud reclaimed one of the attempt's nodes.
     async fn taken_by_cloud(&self, task: &Task, ended: &AttemptEnd) -> Option<AttemptEnd> {
         let machines = &self.setting.machines;
-        if !machines.are_temporary() || !ended.is_doubtful() {
+        // the run's files are fetched, for the next attempt
+        let has_checkpoint = matches!(ended, AttemptEnd::Finished(file) if file.kept.is_some());
+        if !machines.are_temporary() || !ended.is_doubtful() || has_checkpoint {
             return None;
         }
         let gone = machines
@@ -335,7 +344,7 @@ impl Remote {
                 format!("node {node}: {why}"),
             ));
         }
-        // the cloud announced it, even if it does not show it yet
+        // the cloud has announced the reclaim, even if its API does not show it yet
         let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
         Some(AttemptEnd::Failed(
             Cause::Reclaimed,
@@ -343,7 +352,7 @@ impl Remote {
         ))
     }
 
-    /// Fetches the directory of an attempt, which is lost if the head node of a cloud's site is gone.
+    /// Fetches the directory of an attempt. If the head node of a cloud site is lost, the directory is lost too.
     async fn fetch_verified(
         &self,
         root: &Utf8Path,
@@ -383,7 +392,7 @@ impl Remote {
         }
     }
 
-    /// Fetches a directory; while this machine has no room for it, waits for that, unless the user stops now.
+    /// Fetches a directory. While this machine has no space for the directory, waits until there is space or the user requests an immediate stop.
     async fn fetch_when_there_is_room(
         &self,
         root: &Utf8Path,
@@ -405,15 +414,15 @@ impl Remote {
             if !error.is_full_disk() {
                 return fetched;
             }
-            // others need what a part of it takes
+            // remove the partial directory, because other runs need its space
             let partial = self.dir.partial(run);
             remove_all(&partial).map_err(|error| FetchError::Here(error.into()))?;
             if turn.is_none() {
                 let limit_min = ROOM_LIMIT.as_secs() / 60;
                 self.setting.reporter.note(format!(
-                    "{run}: no room for its results, waiting {limit_min} min at most: {error}"
+                    "{run}: no space for its results, waiting {limit_min} min at most: {error}"
                 ));
-                // two that do not fit together would make room for each other for ever
+                // take turns: two directories that do not fit together would otherwise remove their partial copies for each other for ever
                 turn = tokio::select! {
                     biased;
                     () = stop_now(stop_signal) => return fetched,
@@ -421,7 +430,7 @@ impl Remote {
                     turn = self.room.lock() => Some(turn),
                 };
             }
-            // room that was made meanwhile counts, and what others still take of it does not
+            // count space that was freed since the attempt began, and ignore space that others used meanwhile
             let before = before.min(free_bytes(&runs));
             tokio::select! {
                 biased;
@@ -434,7 +443,8 @@ impl Remote {
         }
     }
 
-    /// Puts a directory that cannot be fetched where it outlives the campaign's files. Returns what to say about it.
+    /// Moves a directory that cannot be fetched to [`UNFETCHED`], because the campaign's files on the site will be removed. Returns the message for
+    /// the user.
     async fn leave_behind(&self, from: &Utf8Path, task: &Task, why: &Incomplete) -> String {
         let head_node = &self.setting.head_node;
         let base = self
@@ -447,7 +457,7 @@ impl Remote {
             &base.unwrap_or(&self.setting.root).join(UNFETCHED),
             &format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch),
         );
-        // it may have been moved by a session that could not write that down
+        // a session that could not record the move may have moved the directory already
         let script = "mkdir -p \"$(dirname \"$2\")\" && { [ -e \"$2\" ] || mv \"$1\" \"$2\"; }";
         let moved = head_node
             .run(
@@ -470,7 +480,50 @@ impl Remote {
         format!("its directory cannot be fetched: {why}; {left}")
     }
 
-    /// The node of a task that the cloud announced to reclaim, or the head node, without which nothing goes on.
+    /// Sends the task's checkpoint to the site, so that the attempt can continue from it. Does nothing unless the checkpoint was fetched to this
+    /// machine earlier.
+    async fn send_checkpoint(&self, task: &Task, root: &Utf8Path) -> Result<(), CampaignError> {
+        let run = &task.planned.id;
+        let Some(kept) = task
+            .resume
+            .as_ref()
+            .filter(|kept| kept.place == KeptPlace::Campaign)
+        else {
+            return Ok(());
+        };
+        let there = sent_checkpoint(&CampaignDir::at(root), run);
+        let packed = self.dir.runs().join(format!("{run}.{KEPT}.tar"));
+        let from = self.dir.failed(run, kept.attempt).join(KEPT);
+        let argv = ["tar", "-C", from.as_str(), "-cf", packed.as_str(), "."];
+        let argv: Vec<String> = argv.map(str::to_owned).into();
+        let made = LocalHost.run(&argv, &BTreeMap::new(), PACK_LIMIT).await?;
+        let problem = |what: &str, why: &str| {
+            self.setting.error(format!(
+                "cannot {what} the checkpoint of {run}: {}",
+                why.trim()
+            ))
+        };
+        if made.code != Some(0) {
+            return Err(problem("pack", &made.stderr));
+        }
+        let head_node = &self.setting.head_node;
+        let archive = Utf8PathBuf::from(format!("{there}.tar"));
+        let make = ["sh", "-c", "mkdir -p \"$1\"", "sh", there.as_str()];
+        head_node.run(&make, SHORT).await?;
+        let mut report = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
+        let sent = head_node.upload(&packed, &archive, &mut report).await;
+        let _ = remove_all(&packed);
+        sent?;
+        let script = "tar -C \"$1\" -xf \"$2\" && rm -f \"$2\"";
+        let unpack = ["sh", "-c", script, "sh", there.as_str(), archive.as_str()];
+        let unpacked = head_node.run(&unpack, PACK_LIMIT).await?;
+        if unpacked.code != Some(0) {
+            return Err(problem("unpack", &unpacked.stderr));
+        }
+        Ok(())
+    }
+
+    /// Returns a node that the cloud is about to reclaim, with the notice: a node of the task, or the head node, without which no run can continue.
     fn taken_back(&self, task: &Task) -> Option<(String, String)> {
         let leaving = self.leaving();
         let head = self.setting.cluster.hosts.first().map(|h| &h.name);
@@ -481,7 +534,7 @@ impl Remote {
             .map(|(node, why)| (node.clone(), why.clone()))
     }
 
-    /// The reason why the head node of a cloud's site is gone, and what that means for a run.
+    /// Returns the reason why the head node of a cloud site is lost, and the cause of failure for a run.
     fn head_gone(&self) -> Option<(Cause, String)> {
         let head = self.setting.cluster.hosts.first()?;
         let why = self.setting.machines.gone().remove(&head.name)?;
@@ -493,7 +546,7 @@ impl Remote {
         Some((cause, format!("node {}: {why}", head.name)))
     }
 
-    /// The nodes of a task by the names that they have in this agent. One with old orders knows them already.
+    /// Returns the task with the node names of this agent. The names stay unchanged if the agent was started before the campaign file was changed.
     fn placed(&self, task: &Task, agent: &AgentHandle, own_job: bool) -> Task {
         let mut task = task.clone();
         if own_job {
@@ -522,7 +575,7 @@ impl Remote {
         self.setting.clean(&agent.root).await
     }
 
-    /// Fetches the directory of an attempt, verifies it, and gives it its final name.
+    /// Fetches the directory of an attempt, verifies it, and renames it to its final name.
     async fn fetch(
         &self,
         root: &Utf8Path,
@@ -530,7 +583,7 @@ impl Remote {
         file: &OutcomeFile,
     ) -> Result<(), FetchError> {
         let (run, max_bytes) = (&task.planned.id, fetch_limit(task.disk_bytes));
-        // by another controller, which could not record it any more, or does that now: it is not replaced by itself
+        // another controller may have fetched the directory and be recording it, or have been unable to record it: do not replace it
         let is_here = || sealed_outcome(&self.dir, run, file.attempt).as_ref() == Some(file);
         if is_here() {
             return Ok(());
@@ -573,12 +626,12 @@ impl Remote {
         std::fs::create_dir_all(&partial)
             .map_err(StoreError::io("make", &partial))
             .map_err(here)?;
-        let mut tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
+        let mut report = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
         let mut bytes = 0;
         let brought = self
             .setting
             .head_node
-            .download(from, &partial, max_bytes, &mut tell, &mut bytes)
+            .download(from, &partial, max_bytes, &mut report, &mut bytes)
             .await;
         if bytes > 0
             && let TransferCost::Charged(usd) = self.setting.machines.transfer_cost(bytes)
@@ -595,7 +648,7 @@ impl Remote {
                 .await;
         }
         match brought {
-            // the one thread of the controller has other things to see to meanwhile: connections, signals, deadlines
+            // the controller's only thread must also handle connections, signals and deadlines, so hash in the background
             Ok(()) if bytes > MUCH_TO_HASH_BYTES => {
                 let file = file.clone();
                 let verified = tokio::task::spawn_blocking(move || verify(&partial, &file)).await;
@@ -612,7 +665,7 @@ impl Remote {
     }
 }
 
-/// Checks that a directory is complete and matches the agent's report.
+/// Checks that a directory is complete and agrees with the agent's report.
 fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
     let read = |file: &'static str| {
         std::fs::read(dir.join(file)).map_err(|source| Incomplete::Missing { file, source })

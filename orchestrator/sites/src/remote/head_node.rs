@@ -1,6 +1,6 @@
-//! Access to the machine with the spool: by ssh, or directly if sbatch runs on this machine.
+//! Access to the head node, which stores the spools: by ssh, or directly if sbatch runs on this machine.
 
-use crate::ssh::{Pipe, Progress, SshHost};
+use crate::ssh::{Pipe, SshHost, TransferProgress};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::{StoreError, copy_tree};
@@ -11,74 +11,80 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout},
 };
 
-/// Time limit of small questions.
+/// Time limit of short queries.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
-/// Longest line that a program there may send, bytes. Events are far shorter; more is no answer of cvc's, and would fill this machine's memory.
+/// Maximum length of a line from a remote program, bytes. Events are far shorter; a longer line does not come from cvc and would fill this machine's
+/// memory.
 const MAX_LINE: usize = 16 << 20;
 
-/// Reports the progress of a copy, for people.
-pub type Tell<'a> = &'a mut (dyn FnMut(String) + Send);
+/// Function that receives messages about the progress of a copy.
+pub type ProgressReport<'a> = &'a mut (dyn FnMut(String) + Send);
 
 /// The machine with a site's spools, on which its agents work.
 #[async_trait]
 pub trait HeadNode: Send + Sync {
-    /// Returns its name for messages.
+    /// Returns the name of the machine for messages.
     fn name(&self) -> String;
 
     /// Returns the machine as a host.
     fn host(&self) -> Arc<dyn Host>;
 
-    /// Connects to it.
+    /// Connects to the machine.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// The machine cannot be reached.
     async fn connect(&self) -> Result<(), HostError> {
         Ok(())
     }
 
-    /// Sets for how long it is waited for while it does not answer.
+    /// Sets how long operations wait for the machine while it does not answer.
     fn set_patience(&self, _patience: Duration) {}
 
-    /// Drops the connection: the machine is gone.
+    /// Closes the connection, because the machine is lost.
     async fn disconnect(&self) {}
 
-    /// Runs a program that may be run twice if the connection is lost meanwhile.
+    /// Runs a program that is safe to repeat; it may run twice if the connection is lost meanwhile.
     ///
     /// # Errors
-    /// When it cannot be run, or not in this time.
+    /// The program cannot be run, or does not end within the limit.
     async fn run(&self, argv: &[&str], limit: Duration) -> Result<Output, HostError>;
 
-    /// Resolves a path there.
+    /// Resolves a path on the machine.
     ///
     /// # Errors
-    /// When the machine cannot be asked.
+    /// The machine cannot be queried.
     async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError>;
 
-    /// Copies a program there, and reports the progress if it takes long.
+    /// Copies a file to the machine. Reports the progress if the copy takes long.
     ///
     /// # Errors
-    /// When it cannot be copied.
-    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, tell: Tell<'_>)
-    -> Result<(), HostError>;
+    /// The file cannot be copied.
+    async fn upload(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        report: ProgressReport<'_>,
+    ) -> Result<(), HostError>;
 
-    /// Copies a directory from there; over a network, `max_bytes` at most. Adds the bytes that came over it to `bytes`.
+    /// Copies a directory from the machine. If the copy goes over a network, the directory may have at most `max_bytes`. Adds the number of bytes
+    /// received over the network to `bytes`.
     ///
     /// # Errors
-    /// When it cannot be copied, or is larger.
+    /// The directory cannot be copied, or has more than `max_bytes`.
     async fn download(
         &self,
         from: &Utf8Path,
         to: &Utf8Path,
         max_bytes: u64,
-        tell: Tell<'_>,
+        report: ProgressReport<'_>,
         bytes: &mut u64,
     ) -> Result<(), HostError>;
 
-    /// Starts a program there that exchanges lines.
+    /// Starts a program on the machine. The caller exchanges lines with the program.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// The program cannot be started.
     async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError>;
 }
 
@@ -88,20 +94,22 @@ pub trait Channel: Send {
     /// Sends a line.
     ///
     /// # Errors
-    /// When the program has ended, or the connection.
+    /// The program has ended, or the connection is lost.
     async fn send(&mut self, line: &[u8]) -> io::Result<()>;
 
-    /// Reads the next line; `None` at the end. May be dropped and called again: what has come of a line is kept in `begun`.
+    /// Reads the next line; `None` at the end of the output. The future may be dropped before the line is complete: `begun` keeps the beginning of
+    /// the line for the next call.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// The connection is lost.
     async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>>;
 
-    /// Returns the end of the program's standard error so far.
+    /// Returns the end of the program's standard error until now.
     fn stderr_tail(&self) -> String;
 }
 
-/// Reads the next line, or what is left before the end; `None` at the end. May be dropped and called again: `begun` keeps what has come.
+/// Reads the next line, or the rest without a line feed; `None` at the end. The future may be dropped before the line is complete: `begun` keeps the
+/// beginning of the line for the next call.
 async fn next_line(
     from: &mut (impl AsyncBufRead + Unpin + Send),
     begun: &mut Vec<u8>,
@@ -111,7 +119,7 @@ async fn next_line(
     from.take(room as u64).read_until(b'\n', begun).await?;
     if begun.len() > max_bytes {
         let what = format!(
-            "a line of more than {} MiB: what answers there is no agent of cvc",
+            "a line of more than {} MiB: the other end is not an agent of cvc",
             max_bytes >> 20
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
@@ -120,7 +128,7 @@ async fn next_line(
     Ok(if line.is_empty() { None } else { Some(line) })
 }
 
-/// Reads a file there; `None` if there is none.
+/// Reads a file on the head node; `None` if it does not exist.
 pub(super) async fn get(
     head_node: &dyn HeadNode,
     from: &Utf8Path,
@@ -132,7 +140,7 @@ pub(super) async fn get(
     }
 }
 
-/// This machine: the one on which sbatch runs.
+/// This machine as head node, if sbatch runs on it.
 pub(super) struct ThisMachine;
 
 struct LocalChannel {
@@ -163,7 +171,7 @@ impl HeadNode for ThisMachine {
         &self,
         from: &Utf8Path,
         to: &Utf8Path,
-        _tell: Tell<'_>,
+        _report: ProgressReport<'_>,
     ) -> Result<(), HostError> {
         let error = |source| HostError::File {
             host: THIS_MACHINE.into(),
@@ -182,7 +190,7 @@ impl HeadNode for ThisMachine {
         from: &Utf8Path,
         to: &Utf8Path,
         _max: u64,
-        _tell: Tell<'_>,
+        _report: ProgressReport<'_>,
         _bytes: &mut u64,
     ) -> Result<(), HostError> {
         copy_tree(from, to).map_err(|error| {
@@ -191,7 +199,7 @@ impl HeadNode for ThisMachine {
             } else {
                 io::ErrorKind::Other
             };
-            // others may be of what is copied, as on another machine
+            // if the disk is not full, the error may concern the copied file, as on another machine
             let host = if error.is_full_disk() {
                 THIS_MACHINE.to_owned()
             } else {
@@ -290,11 +298,11 @@ impl HeadNode for SshHost {
         &self,
         from: &Utf8Path,
         to: &Utf8Path,
-        tell: Tell<'_>,
+        report: ProgressReport<'_>,
     ) -> Result<(), HostError> {
         let name = to.file_name().unwrap_or_default();
         SshHost::upload(self, from, to.as_str(), 0o755, &mut |at| {
-            tell(format!("{name}: {} MiB there", at.done >> 20))
+            report(format!("{name}: {} MiB copied", at.done >> 20))
         })
         .await
     }
@@ -304,11 +312,11 @@ impl HeadNode for SshHost {
         from: &Utf8Path,
         to: &Utf8Path,
         max_bytes: u64,
-        tell: Tell<'_>,
+        report: ProgressReport<'_>,
         bytes: &mut u64,
     ) -> Result<(), HostError> {
-        let mut tell = |at: Progress| tell(format!("{} MiB brought", at.done >> 20));
-        self.download_counted(from.as_str(), to, &[], max_bytes, &mut tell, bytes)
+        let mut report = |at: TransferProgress| report(format!("{} MiB fetched", at.done >> 20));
+        self.download_counted(from.as_str(), to, &[], max_bytes, &mut report, bytes)
             .await
     }
 
@@ -354,7 +362,7 @@ mod tests {
             Some(b"1234567\n".to_vec())
         );
         assert_eq!(read(b"", &mut begun).await.expect("reads"), None);
-        // a part had come before
+        // a part of the line was received before
         begun = b"1234".to_vec();
         assert_eq!(
             read(b"567\n", &mut begun).await.expect("reads"),

@@ -1,8 +1,8 @@
-//! Asks Slurm about all jobs of a site at once, because an agent cannot report that its job was cancelled.
+//! Queries Slurm about all jobs of a site at once, because an agent cannot report that its own job was cancelled.
 
 use super::agent_state::{AgentEnd, AgentState};
 use crate::progress::SiteReporter;
-use crate::slurm::{Client, End, JobInfo, JobLookup, Stage};
+use crate::slurm::{Client, End, JobInfo, JobLookup, JobStage};
 use cvc_core::outcome::Cause;
 use parking_lot::Mutex;
 use std::{
@@ -16,47 +16,47 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Delay between queries.
+/// Interval between queries.
 const TICK: Duration = Duration::from_secs(3);
-/// Time limit for an agent's last events to arrive after the end of its job is known.
+/// Time limit for the last events of an agent to arrive after Slurm has reported the end of its job.
 const FLUSH: Duration = Duration::from_millis(1500);
-/// Silence of its agent after which a job that Slurm does not know counts as over, seconds.
+/// Time without a heartbeat after which a job unknown to Slurm counts as ended, seconds.
 const SILENT_S: f64 = 45.0;
 
-/// Watches jobs of one site.
+/// Monitors the jobs of one site.
 pub(super) struct JobMonitor {
     jobs: Arc<Jobs>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// Stops watching a job when it is dropped.
-pub(super) struct Watch {
+/// Stops monitoring a job when it is dropped.
+pub(super) struct JobWatch {
     jobs: Arc<Jobs>,
     number: u64,
 }
 
-/// Jobs that are watched.
+/// Jobs that are monitored.
 struct Jobs {
     watched: Mutex<BTreeMap<u64, Job>>,
     next: AtomicU64,
     added: Notify,
 }
 
-/// A job that is watched.
+/// A job that is monitored.
 #[derive(Clone)]
 struct Job {
     name: String,
     agent_state: Arc<AgentState>,
 }
 
-/// The meaning of an answer for a job.
+/// The interpretation of Slurm's answer about a job.
 #[derive(Debug)]
 enum Finding {
-    /// It runs, according to Slurm or to its agent's heartbeats.
+    /// The job runs, according to Slurm or to its agent's heartbeats.
     Alive,
-    /// It was requeued.
+    /// The job was requeued.
     Requeued(Box<JobInfo>),
-    /// It is over.
+    /// The job has ended.
     Over(AgentEnd),
 }
 
@@ -71,8 +71,8 @@ impl JobMonitor {
         Self { jobs, _task: task }
     }
 
-    /// Watches a job until its end is known, and records the end in the state of its agent.
-    pub(super) fn watch(&self, name: &str, agent_state: &Arc<AgentState>) -> Watch {
+    /// Monitors a job until it ends, and records the end in the state of its agent.
+    pub(super) fn watch(&self, name: &str, agent_state: &Arc<AgentState>) -> JobWatch {
         let number = self.jobs.next.fetch_add(1, Ordering::Relaxed);
         let job = Job {
             name: name.to_owned(),
@@ -80,14 +80,14 @@ impl JobMonitor {
         };
         self.jobs.watched.lock().insert(number, job);
         self.jobs.added.notify_one();
-        Watch {
+        JobWatch {
             jobs: Arc::clone(&self.jobs),
             number,
         }
     }
 }
 
-impl Drop for Watch {
+impl Drop for JobWatch {
     fn drop(&mut self) {
         self.jobs.remove(self.number);
     }
@@ -104,12 +104,12 @@ impl Jobs {
 }
 
 async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
-    // the last report about each job, and about Slurm itself
-    let mut told: BTreeMap<Option<u64>, String> = BTreeMap::new();
-    let mut tell = |of: Option<u64>, what: String| {
-        if told.get(&of) != Some(&what) {
+    // the last message about each job, and about Slurm itself
+    let mut reported: BTreeMap<Option<u64>, String> = BTreeMap::new();
+    let mut report = |of: Option<u64>, what: String| {
+        if reported.get(&of) != Some(&what) {
             reporter.note(what.clone());
-            told.insert(of, what);
+            reported.insert(of, what);
         }
     };
     loop {
@@ -123,7 +123,7 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
         let found = match client.query(&names).await {
             Ok(found) => found,
             Err(error) => {
-                tell(None, error.to_string());
+                report(None, error.to_string());
                 continue;
             }
         };
@@ -135,7 +135,7 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
                 Finding::Requeued(info) => {
                     job.agent_state.change(|s| s.requeued = true);
                     let why = client.why_waiting(&info).await;
-                    tell(
+                    report(
                         Some(*number),
                         format!("job {} was requeued: {why}", info.id),
                     );
@@ -153,18 +153,18 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
     }
 }
 
-/// Decides what an answer means for a job whose agent has been silent for this long.
+/// Interprets Slurm's answer about a job whose agent was last heard `silent_s` seconds ago.
 fn judge(name: &str, found: Option<&JobLookup>, silent_s: f64) -> Finding {
     match found {
         Some(JobLookup::Known(info)) => match info.stage() {
-            Stage::Ended(end) => Finding::Over(AgentEnd {
+            JobStage::Ended(end) => Finding::Over(AgentEnd {
                 cause: cause(end),
                 detail: describe_end(&info.id.to_string(), &info.state.to_string(), end),
             }),
-            Stage::Waiting => Finding::Requeued(info.clone()),
-            Stage::Running | Stage::Ending => Finding::Alive,
+            JobStage::Waiting => Finding::Requeued(info.clone()),
+            JobStage::Running | JobStage::Ending => Finding::Alive,
         },
-        // a controller that crashed may have forgotten a running job: its agent's heartbeats tell
+        // a controller that crashed may have forgotten a running job, so the agent's heartbeats decide
         Some(JobLookup::Unknown) | None if silent_s < SILENT_S => Finding::Alive,
         Some(JobLookup::Unknown) | None => Finding::Over(AgentEnd {
             cause: None,
@@ -173,12 +173,13 @@ fn judge(name: &str, found: Option<&JobLookup>, silent_s: f64) -> Finding {
     }
 }
 
-/// The meaning of a job's end for the runs under way in it. They fail only if they caused it.
+/// Returns the cause of failure for the runs that were under way when their job ended. Returns `None` if the end does not count as a failure of these
+/// runs, so that they are repeated.
 fn cause(end: End) -> Option<Cause> {
     match end {
         // the agent ended by itself
         End::Completed | End::Failed | End::LaunchFailed => None,
-        // it was preempted or requeued for another job
+        // the job was preempted or requeued in favour of another job
         End::Preempted => None,
         // the agent usually reports this itself; if it could not, it is unknown whether the run had the whole time
         End::Timeout => None,
@@ -188,7 +189,7 @@ fn cause(end: End) -> Option<Cause> {
 
 fn describe_end(id: &str, state: &str, end: End) -> String {
     let what = match end {
-        End::Cancelled => "was cancelled by somebody else",
+        End::Cancelled => "was cancelled by another user",
         End::Timeout => "reached its time limit (slurm.time_limit_s)",
         End::OutOfMemory => "was ended because it ran out of memory",
         End::NodeFailed => "ended because a node failed",

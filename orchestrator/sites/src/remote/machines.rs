@@ -1,21 +1,21 @@
-//! Who provides the machines of a site, as far as a site that is reached through an agent needs to know.
+//! The provider of a site's machines, with the operations that a site with an agent needs.
 
 use crate::error::CampaignError;
 use async_trait::async_trait;
 use cvc_core::outcome::Cause;
 use std::{collections::BTreeMap, fmt};
 
-/// Why a machine is gone.
+/// Why a machine is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineLoss {
-    /// In words.
+    /// Description of the reason.
     pub why: String,
-    /// Whether whoever provided it took it back.
+    /// Whether the provider reclaimed the machine.
     pub is_reclaim: bool,
 }
 
 impl MachineLoss {
-    /// What it means for a run on that machine.
+    /// Returns the cause of failure for a run on this machine.
     pub fn cause(&self) -> Cause {
         if self.is_reclaim {
             Cause::Reclaimed
@@ -31,47 +31,48 @@ impl fmt::Display for MachineLoss {
     }
 }
 
-/// What it costs to fetch results.
+/// Cost of fetching results from a site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TransferCost {
-    /// Nothing.
+    /// No cost.
     Free,
-    /// US dollars; `None` if the price is unknown.
+    /// Cost in US dollars; `None` if the price is unknown.
     Charged(Option<f64>),
 }
 
 /// The machines of a site.
 #[async_trait]
-pub trait Machines: Send + Sync {
-    /// Whether they are there for the campaign alone: they are watched and kept up while it runs, and what is left on them ends with them.
+pub trait RemoteMachines: Send + Sync {
+    /// Returns whether the machines exist for this campaign only. Such machines are monitored while the campaign runs, and their files are deleted
+    /// with the machines.
     fn are_temporary(&self) -> bool;
 
-    /// Those that were gone at the last look, by the names of their nodes.
+    /// Returns the machines that the last check found lost, by node name.
     fn gone(&self) -> BTreeMap<String, MachineLoss>;
 
-    /// Looks which are gone.
+    /// Checks for lost machines.
     ///
     /// # Errors
-    /// When whoever provides them does not answer.
+    /// The provider does not answer.
     async fn look_for_gone(&self) -> Result<BTreeMap<String, MachineLoss>, CampaignError>;
 
-    /// Does what keeps them there, as far as it is due.
+    /// Does maintenance of the machines that is due, such as updating prices and extending deadlines.
     async fn keep_up(&self);
 
-    /// What it costs to fetch so many bytes from them.
+    /// Returns the cost of fetching this number of bytes from the machines.
     fn transfer_cost(&self, bytes: u64) -> TransferCost;
 }
 
-/// Machines that are there with or without the campaign: hosts that are reached by ssh, and nodes that Slurm allocates.
+/// Machines that exist independently of the campaign: hosts reached by ssh, and nodes that Slurm allocates.
 pub struct StandingMachines;
 
 #[async_trait]
-impl Machines for StandingMachines {
+impl RemoteMachines for StandingMachines {
     fn are_temporary(&self) -> bool {
         false
     }
 
-    /// Sentinels tell which do not answer; they come back.
+    /// Returns no lost machines: sentinels detect the machines that do not answer, and such machines may answer again later.
     fn gone(&self) -> BTreeMap<String, MachineLoss> {
         BTreeMap::new()
     }

@@ -1,5 +1,5 @@
-//! The controller's side of a site of several machines: copies cvc there, starts an agent or finds the running one, hands attempts over and
-//! fetches their results.
+//! The controller's side of a site of several machines. It copies cvc to the head node, starts an agent or finds the running one, requests attempts
+//! and fetches their results.
 
 mod agent_handle;
 mod agent_state;
@@ -17,9 +17,9 @@ mod site;
 mod submission;
 
 pub use agent_state::Ready;
-pub use head_node::{Channel, HeadNode, Tell};
-pub use machines::{MachineLoss, Machines, StandingMachines, TransferCost};
-pub use reach::{BySsh, Notes, Reach};
+pub use head_node::{Channel, HeadNode, ProgressReport};
+pub use machines::{MachineLoss, RemoteMachines, StandingMachines, TransferCost};
+pub use reach::{BySsh, NodeReach, Notes};
 pub use setting::{MAKE_SPOOL, REMOVE_SPOOL};
 pub use site::PREPARE_PROGRAM;
 pub use site::{Opening, Remote};

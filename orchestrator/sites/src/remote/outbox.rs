@@ -1,22 +1,22 @@
-//! Requests to an agent on their way to its spool. Each is sent once over a connection, and again over the next one unless the relay has
-//! said that it is in the spool: what is sent after a reconnection does not grow with what was asked before.
+//! Requests to an agent that are not yet confirmed to be in its spool. Each request is sent once per connection, until the relay confirms it. After a
+//! reconnection, confirmed requests are not sent again.
 
 use cvc_agent::{Named, Request};
 use std::collections::{BTreeMap, HashMap};
 
-/// Requests that are not known to be in the spool, in the order in which they were made.
+/// Unconfirmed requests, in the order in which they were made.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: BTreeMap<u64, Named>,
     numbers: HashMap<String, u64>,
     /// Number of the next request.
     next: u64,
-    /// Those before this one were sent over the present connection.
+    /// Number of the first request that was not sent over the current connection.
     unsent: u64,
 }
 
 impl Outbox {
-    /// Adds a request, unless one of its name waits.
+    /// Adds a request, unless a request of the same name is waiting.
     pub(super) fn add(&mut self, name: String, request: Request) {
         if !self.numbers.contains_key(&name) {
             self.numbers.insert(name.clone(), self.next);
@@ -25,7 +25,7 @@ impl Outbox {
         }
     }
 
-    /// Removes a request that is in the spool, or is not needed any more.
+    /// Removes a request that is in the spool, or is no longer needed.
     pub(super) fn remove(&mut self, name: &str) {
         if let Some(number) = self.numbers.remove(name) {
             self.waiting.remove(&number);
@@ -37,7 +37,7 @@ impl Outbox {
         self.waiting.is_empty() && self.numbers.is_empty()
     }
 
-    /// The next request to send, with its number.
+    /// Returns the next request to send, with its number; `None` if all were sent over the current connection.
     pub(super) fn unsent(&self) -> Option<(u64, &Named)> {
         self.waiting
             .range(self.unsent..)
@@ -45,12 +45,12 @@ impl Outbox {
             .map(|(number, named)| (*number, named))
     }
 
-    /// Notes that this one was sent.
+    /// Records that the request of this number was sent.
     pub(super) fn sent(&mut self, number: u64) {
         self.unsent = self.unsent.max(number + 1);
     }
 
-    /// Notes that there is another connection, over which nothing was sent yet.
+    /// Records that there is a new connection, over which no request was sent yet.
     pub(super) fn begin_anew(&mut self) {
         self.unsent = 0;
     }
@@ -60,7 +60,7 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    /// Sends everything that is to be sent, and returns the names.
+    /// Sends all pending requests, and returns their names.
     fn send(outbox: &mut Outbox) -> Vec<String> {
         let mut sent = Vec::new();
         while let Some((number, named)) = outbox.unsent() {

@@ -1,18 +1,18 @@
-//! How the head node of a site is reached.
+//! The ways to reach the head node of a site.
 
 use super::head_node::{HeadNode, ThisMachine};
-use crate::ssh::{Notice, SshHost, Target};
+use crate::ssh::{HostNotice, SshHost, SshTarget};
 use camino::Utf8Path;
 use cvc_core::campaign::Cluster;
 use cvc_core::hosts::HostEntry;
 use std::{fmt::Debug, sync::Arc};
 
-/// Reports to the user.
+/// Function that shows a message to the user.
 pub type Notes = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Finds the head node of a site; nothing is asked of it yet.
-pub trait Reach: Debug + Send + Sync {
-    /// Returns the machine with the spools of this site. `base` is the directory of the campaign file.
+/// Finds the head node of a site, without connecting to it yet.
+pub trait NodeReach: Debug + Send + Sync {
+    /// Returns the machine that stores the spools of this site. `base` is the directory of the campaign file.
     fn head_node(
         &self,
         site: &str,
@@ -22,11 +22,11 @@ pub trait Reach: Debug + Send + Sync {
     ) -> Arc<dyn HeadNode>;
 }
 
-/// By ssh, or this machine where sbatch can be called here.
+/// Reaches the head node by ssh. If sbatch can be called on this machine, this machine is the head node.
 #[derive(Debug)]
 pub struct BySsh;
 
-impl Reach for BySsh {
+impl NodeReach for BySsh {
     fn head_node(
         &self,
         site: &str,
@@ -41,10 +41,10 @@ impl Reach for BySsh {
         let Some(entry) = entry else {
             return Arc::new(ThisMachine);
         };
-        let tell = move |notice: Notice| notes(notice.to_string());
+        let report = move |notice: HostNotice| notes(notice.to_string());
         Arc::new(SshHost::with_listener(
-            Target::new(site, &entry.below(base), &cluster.ssh.below(base)),
-            Arc::new(tell),
+            SshTarget::new(site, &entry.below(base), &cluster.ssh.below(base)),
+            Arc::new(report),
         ))
     }
 }

@@ -9,16 +9,16 @@ use crate::remote::{
     agent_state::{AgentEnd, AgentState, Ready},
     head_node::{HeadNode, SHORT},
     job_monitor::JobMonitor,
-    machines::Machines,
-    reach::Reach,
-    setting::{Setting, inputs_beside},
+    machines::RemoteMachines,
+    reach::NodeReach,
+    setting::{RemoteSetting, inputs_dir},
     submission::by_job,
 };
 
 use crate::slurm::Client;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_agent::DispatchId;
-use cvc_agent::{Orders, PROTOCOL};
+use cvc_agent::{Orders, PROTOCOL, Request};
 use cvc_core::campaign::{Allocation, Cluster};
 use cvc_core::ids::{RunId, below};
 use cvc_core::outcome::Cause;
@@ -40,73 +40,73 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Time after which an agent without work ends, seconds.
+/// Time after which an agent without work ends by itself, seconds.
 const IDLE_S: f64 = 3600.0;
-/// The same in a job, which holds nodes that others wait for.
+/// Time after which an agent in a job ends by itself without work, seconds. It is shorter, because other users may wait for the job's nodes.
 const IDLE_IN_JOB_S: f64 = 600.0;
-/// Time limit for a host that does not answer while it is needed.
+/// Time during a campaign for which operations wait for a host that does not answer.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// The same when the campaign is over.
+/// Time after the end of a campaign for which operations wait for a host that does not answer.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
-/// Time limit for room on this machine for the results of a run.
+/// Time limit for waiting until this machine has space for the results of a run.
 pub(super) const ROOM_LIMIT: Duration = Duration::from_secs(600);
-/// Time limit for attempts to fetch their results from an agent that has ended, also where they wait for room.
+/// Time limit for fetching the results of attempts after their agent has ended. It includes waits for space on this machine.
 const FETCH_LIMIT: Duration = ROOM_LIMIT.saturating_add(Duration::from_secs(300));
-/// Makes the directory of programs, and says whether `cvc-node` is there with its whole length: after a crash of the head, a file that was sent
-/// before may be empty. The directory, the program and its length follow.
+/// Creates the directory of programs. Prints `there` if `cvc-node` exists in it with its full length: a file sent before a crash of the head node may
+/// be empty. Arguments: the directory, the program, and its length.
 pub const PREPARE_PROGRAM: &str = "mkdir -p \"$1\" && if [ -x \"$2\" ] && [ \"$(wc -c <\"$2\")\" -eq \"$3\" ]; then echo there; fi";
-/// Delay between looks at machines that are there for the campaign alone.
+/// Interval between checks of machines that exist for this campaign only.
 const WATCH_TICK: Duration = Duration::from_secs(10);
 
 /// A site of several machines.
 pub struct Remote {
-    pub(super) setting: Arc<Setting>,
-    /// Maximum number of nodes of a job: what the points need.
+    pub(super) setting: Arc<RemoteSetting>,
+    /// Maximum number of nodes of a job, computed from the points.
     most_nodes: u32,
-    /// The agent that takes runs; `None` with one job for each run.
+    /// The agent that accepts runs; `None` if each run has its own job.
     agent: Mutex<Option<Arc<AgentHandle>>>,
-    /// Held while an agent is made.
+    /// Held while an agent is being started.
     making: tokio::sync::Mutex<()>,
-    /// Held by the attempt whose results are the next to be fetched when there is room for them.
+    /// Held by the attempt whose results will be fetched first when this machine has space again.
     pub(super) room: tokio::sync::Mutex<()>,
     pub(super) ready: Ready,
     pub(super) dir: CampaignDir,
-    /// Distinguishes this campaign's jobs from those of any other.
+    /// Distinguishes this campaign's jobs from those of other campaigns.
     pub(super) lineage: Lineage,
     jobs: AtomicU32,
-    /// Watches for machines that are gone, where they are there for the campaign alone.
+    /// Task that checks for lost machines, if the machines exist for this campaign only.
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
-    /// Jobs of an earlier controller that have not been taken over yet, where each run has its own.
+    /// If each run has its own job: jobs that an earlier controller submitted and that no attempt uses yet.
     pub(super) old_jobs: Mutex<BTreeSet<String>>,
-    /// Runs that an earlier controller handed over, until they are taken up.
+    /// Runs that an earlier controller requested and that no attempt continues yet.
     pub(super) handed_over: Mutex<BTreeSet<RunId>>,
 }
 
-/// What is needed to open a site.
+/// Parameters for opening a site.
 pub struct Opening {
-    /// What its attempts need to know of the campaign.
+    /// Facts about the campaign that attempts need.
     pub context: SiteContext,
-    /// Runs that an earlier controller handed over there and that are still wanted.
+    /// Runs that an earlier controller requested on this site and that are still needed.
     pub handed_over: BTreeSet<RunId>,
-    /// The points of the campaign that run there.
+    /// The points of the campaign on this site.
     pub points: Vec<PlannedPoint>,
-    /// Where results are written.
+    /// Directory of the results.
     pub dir: CampaignDir,
-    /// `cvc-node` on this machine.
+    /// Path of `cvc-node` on this machine.
     pub program: Utf8PathBuf,
-    /// Whether nothing is to run there: what is still there is ended and removed.
+    /// Whether to run nothing, and only end and remove the remains of earlier sessions.
     pub only_close: bool,
-    /// Who hears what happens there.
+    /// Receiver of the site's events.
     pub site_events: mpsc::UnboundedSender<SiteEvent>,
-    /// Jobs that the campaign had on this site.
+    /// Leases of the campaign on this site, including released ones.
     pub leases: Vec<Lease>,
-    /// Who provides its machines.
-    pub machines: Arc<dyn Machines>,
-    /// How its head node is reached.
-    pub reach: Arc<dyn Reach>,
+    /// Provider of the site's machines.
+    pub machines: Arc<dyn RemoteMachines>,
+    /// How the site's head node is reached.
+    pub reach: Arc<dyn NodeReach>,
 }
 
-/// Nodes that a job needs at most: as many as one point, or where points run side by side all that the site has.
+/// Returns the maximum number of nodes that a job needs: the largest number of one point or, if points run concurrently, all nodes of the site.
 fn most_nodes(points: &[PlannedPoint], cluster: &Cluster) -> u32 {
     if cluster.side_by_side {
         return cluster.nodes();
@@ -119,7 +119,8 @@ fn most_nodes(points: &[PlannedPoint], cluster: &Cluster) -> u32 {
         .min(cluster.nodes())
 }
 
-/// Puts `cvc-node` on the head node, unless it is there. It is called by its digest: an agent that works with another one keeps its own.
+/// Copies `cvc-node` to the head node, unless the same version is there. The name of the copy contains the program's digest, so that a running agent
+/// of another version keeps its own program.
 async fn put_program(
     site: &str,
     head_node: &dyn HeadNode,
@@ -144,17 +145,18 @@ async fn put_program(
     Ok(there)
 }
 
-/// A file that is put on the head node.
+/// A file to copy to the head node.
 struct Sent<'a> {
-    /// Where it is here.
+    /// Path on this machine.
     from: &'a Utf8Path,
-    /// Its length.
+    /// Length, bytes.
     bytes: u64,
-    /// What messages call it.
+    /// Name in messages.
     called: &'a str,
 }
 
-/// Puts a file on the head node, in a directory that is made, unless one of its length is there. It is called by its digest.
+/// Copies a file to the head node, unless a file with the same name and length is there. The file name is the digest of the content. Creates the
+/// directory of the file.
 async fn put_file(
     site: &str,
     head_node: &dyn HeadNode,
@@ -190,7 +192,11 @@ async fn put_file(
         });
     }
     if made.stdout.trim() != "there" {
-        reporter.note(format!("{site}: {} to {}", file.called, head_node.name()));
+        reporter.note(format!(
+            "{site}: copying {} to {}",
+            file.called,
+            head_node.name()
+        ));
         head_node
             .upload(file.from, there, &mut |what| {
                 reporter.note(format!("{site}: {what}"))
@@ -200,7 +206,7 @@ async fn put_file(
     Ok(())
 }
 
-/// Puts the files there that input files of these points are copies of, each once; the context then names them by where they are there.
+/// Copies the input files of these points to the head node, each once, and replaces the paths in the context by those on the head node.
 async fn put_sources(
     context: &mut SiteContext,
     points: &[PlannedPoint],
@@ -228,8 +234,8 @@ async fn put_sources(
 }
 
 impl Remote {
-    /// Copies cvc there and starts an agent, or finds this campaign's running one; waits until it has its nodes. `None` if the user wanted
-    /// to stop meanwhile: then nothing is left there.
+    /// Copies cvc to the head node and starts an agent, or finds this campaign's running agent. Waits until the agent has its nodes. Returns `None`
+    /// if the site is only closed, or if the user stops the campaign meanwhile; then nothing remains on the site.
     #[tracing::instrument(name = "site", skip_all, fields(site = %opening.context.name))]
     pub async fn open(
         opening: Opening,
@@ -246,7 +252,7 @@ impl Remote {
             .filter(|l| !l.released)
             .map(|l| l.name.to_string());
         if remote.allocation() == Some(Allocation::Run) {
-            // the queue gives nodes, whose names are not known before
+            // the queue allocates nodes, whose names are not known before
             let nodes = (1..=remote.setting.cluster.nodes())
                 .map(|n| format!("node-{n}"))
                 .collect();
@@ -264,7 +270,7 @@ impl Remote {
             Some(agent) => {
                 remote.ready = agent.ready.clone();
                 if agent.has_old_orders {
-                    // runs that only the next agent can carry out are to be handed over, which makes that agent
+                    // create no agent yet: the next run creates it
                     remote.ready.nodes = remote.nodes_of_orders();
                 }
             }
@@ -273,7 +279,7 @@ impl Remote {
         Ok(Some(remote))
     }
 
-    /// Connects to the head node and puts cvc there; no agent is started yet.
+    /// Connects to the head node and copies cvc to it. No agent is started yet.
     async fn reach(opening: Opening) -> Result<Self, CampaignError> {
         let Opening {
             mut context,
@@ -317,7 +323,7 @@ impl Remote {
             &name,
         );
         let there = put_program(&name, &*head_node, &program, &base.join("bin"), &reporter).await?;
-        let inputs = inputs_beside(&root);
+        let inputs = inputs_dir(&root);
         if !only_close {
             put_sources(&mut context, &points, &*head_node, &inputs, &reporter).await?;
         }
@@ -342,7 +348,7 @@ impl Remote {
             .clone()
             .map(|client| JobMonitor::new(client, reporter.clone()));
         Ok(Self {
-            setting: Arc::new(Setting {
+            setting: Arc::new(RemoteSetting {
                 name,
                 cluster,
                 head_node,
@@ -368,17 +374,17 @@ impl Remote {
         })
     }
 
-    /// Name of the site.
+    /// Returns the name of the site.
     pub fn name(&self) -> &str {
         &self.setting.name
     }
 
-    /// Whether a cloud gave its machines.
+    /// Returns whether the machines exist for this campaign only, as those of a cloud do.
     pub fn is_temporary(&self) -> bool {
         self.setting.machines.are_temporary()
     }
 
-    /// Stops waiting for its head node, which is gone or soon will be.
+    /// Stops waiting for the site's head node, which is lost or will soon be lost.
     pub fn abandon(&self) {
         if let Some(agent) = self.current() {
             agent.agent_state.change(|s| {
@@ -398,7 +404,7 @@ impl Remote {
         self.agent.lock().clone()
     }
 
-    /// The agent of now, for an attempt whose end it knows.
+    /// Returns the current agent, if it has reported the end of this attempt.
     pub(super) fn agent_that_knows(&self, id: &DispatchId) -> Option<AgentUse> {
         let agent = self.agent.lock();
         agent
@@ -408,13 +414,14 @@ impl Remote {
             .map(AgentUse::begin)
     }
 
-    /// Whether runs that an earlier controller handed over have not been taken up yet.
+    /// Returns whether there are runs that an earlier controller requested and that no attempt continues yet.
     fn wants_old(&self) -> bool {
         !self.handed_over.lock().is_empty()
     }
 
-    /// An agent that takes runs: the one that there is, or a new one. One with the orders of before the campaign was changed takes none but those
-    /// that it was handed then (`takes_old`); it is replaced when these have ended.
+    /// Returns an agent that accepts runs: the current one, or a new one. An agent that was started before a change of the campaign file accepts only
+    /// runs that were requested before the change (`takes_old`). It is replaced when these runs have ended. Returns `None` if the user stops the
+    /// campaign meanwhile.
     pub(super) async fn connect_agent(
         &self,
         resumed: Option<String>,
@@ -433,12 +440,12 @@ impl Remote {
                     () = asked_to_stop(stop_signal) => return Ok(None),
                 }
             }
-            // its job is over: what lies in its spool has been told, but another attempt may still be fetching
+            // the agent's job has ended: wait for attempts that may still be fetching from its spool
             let is_unused = agent.wait_until_unused(FETCH_LIMIT).await;
             agent.close().await?;
-            // its process has ended
+            // the agent's process has ended
             *self.agent.lock() = None;
-            // what is still being fetched stays until the site is closed; by ssh all agents have the same spool
+            // keep a spool that is still being read until the site is closed; but with ssh all agents use the same spool
             if is_unused || self.setting.slurm.is_none() {
                 self.setting.clean(&agent.root).await?;
             }
@@ -451,7 +458,7 @@ impl Remote {
                     let again = resumed.is_some();
                     let job = resumed.take().unwrap_or_else(|| {
                         let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
-                        // sites count by themselves, and two may be of one Slurm
+                        // the name contains the site: sites count independently, and two sites may use the same Slurm
                         format!(
                             "cvc-{}-{}-{}-{number}",
                             self.setting.orders.context.campaign,
@@ -472,7 +479,7 @@ impl Remote {
                     )
                     .await
                     {
-                        // the job of an earlier session has ended meanwhile
+                        // the job of an earlier session has ended meanwhile: submit a new one
                         Err(CampaignError::Slurm(error)) if again => self
                             .setting
                             .reporter
@@ -495,7 +502,7 @@ impl Remote {
         Ok(agent.map(AgentUse::begin))
     }
 
-    /// Names for the nodes of an agent with the present orders, before there is one.
+    /// Returns names for the nodes of the next agent: the names of the hosts or, with Slurm, `node-1`, `node-2`, ...
     fn nodes_of_orders(&self) -> Vec<String> {
         match &self.setting.slurm {
             Some(_) => (1..=self.most_nodes).map(|n| format!("node-{n}")).collect(),
@@ -509,12 +516,12 @@ impl Remote {
         }
     }
 
-    /// What the agent found when the site was opened.
+    /// Returns the facts that the agent reported when the site was opened.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
 
-    /// Nodes that answer, in the order of mappings.
+    /// Returns the nodes that answer, in the order in which mappings use them.
     pub fn nodes(&self) -> Vec<String> {
         let gone = self.setting.machines.gone();
         if self
@@ -531,7 +538,7 @@ impl Remote {
         };
         let lost = agent.agent_state.state().lost.clone();
         let leaving = self.leaving();
-        // without the head, runs on the other nodes are lost too
+        // if the head node is lost, runs on the other nodes are lost too
         if self
             .setting
             .cluster
@@ -541,7 +548,7 @@ impl Remote {
         {
             return Vec::new();
         }
-        // a later job may have other nodes: only their positions in the list count
+        // a later job may have other nodes: they are identified by their positions in the list
         let now = if agent.has_old_orders {
             self.ready.nodes.clone()
         } else {
@@ -556,26 +563,56 @@ impl Remote {
             .collect()
     }
 
-    /// Nodes that are lost, with the reason.
+    /// Returns the lost nodes, with the reasons.
     pub fn lost(&self) -> BTreeMap<String, String> {
         self.current()
             .map(|agent| agent.agent_state.state().lost.clone())
             .unwrap_or_default()
     }
 
-    /// Nodes that the cloud is about to take back, and what it said.
+    /// Returns the nodes that the cloud is about to reclaim, with its notices.
     pub fn leaving(&self) -> BTreeMap<String, String> {
         self.current()
             .map(|agent| agent.agent_state.state().leaving.clone())
             .unwrap_or_default()
     }
 
-    /// Silence after which a node counts as lost, seconds.
+    /// Sends the agent a simulated notice that a node will be reclaimed after this time. With `by_agent`, the agent afterwards also takes the node
+    /// away itself, because the cloud does not reclaim it.
+    ///
+    /// # Errors
+    /// The reason why no notice can be simulated, as a message.
+    pub fn rehearse_notice(&self, node: &str, notice_s: f64, by_agent: bool) -> Result<(), String> {
+        let Some(agent) = self.current().filter(|agent| agent.alive()) else {
+            return Err(format!("no agent of the site `{}` is alive", self.name()));
+        };
+        let nodes = agent.nodes();
+        if !nodes.iter().any(|name| name == node) {
+            return Err(format!(
+                "the site `{}` has no node `{node}`, but {}",
+                self.name(),
+                nodes.join(", ")
+            ));
+        }
+        let name = format!(
+            "announce-{node}-{}",
+            cvc_core::clock::wall().as_microsecond()
+        );
+        let request = Request::Announce {
+            node: node.to_owned(),
+            notice_s,
+            is_taken_by_agent: by_agent,
+        };
+        agent.agent_state.ask(name, request);
+        Ok(())
+    }
+
+    /// Returns the time without an answer after which a node counts as lost, seconds.
     pub fn lost_after_s(&self) -> f64 {
         self.setting.cluster.lost_after_s
     }
 
-    /// Waits until nodes were lost or came back.
+    /// Waits until the number of nodes that answer differs from `before`, because nodes were lost or have returned.
     pub async fn nodes_changed(&self, before: usize) {
         loop {
             if self.nodes().len() != before {
@@ -585,38 +622,38 @@ impl Remote {
         }
     }
 
-    /// Ends the agent and everything that it started, gives nodes back, and removes the campaign's files there.
+    /// Ends the agent and all processes that it started, releases nodes, and removes the campaign's files on the site.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.name()))]
     pub async fn close(&self) -> Result<(), CampaignError> {
-        // do not wait a day for the end
+        // for closing, do not wait a day for a silent host
         self.setting.head_node.set_patience(CLOSE_PATIENCE);
         if let Some(agent) = self.current() {
             agent.close().await?;
         }
         let old_jobs = std::mem::take(&mut *self.old_jobs.lock());
         for job in old_jobs {
-            // its run is no longer needed
+            // no attempt uses this job any more
             AgentHandle::end_job(&self.setting, &job, "its run is no longer needed").await?;
         }
         self.setting.clean_all().await
     }
 }
 
-/// Waits until the user wants to stop.
+/// Waits until the user requests that the campaign stop.
 async fn asked_to_stop(stop_signal: &mut StopSignal) {
     let asked = stop_signal
         .wait_for(|w| *w > StopRequest::GoOn)
         .await
         .is_ok();
     if !asked {
-        // nobody can ask any more
+        // the sender is gone: no request can arrive any more
         std::future::pending().await
     }
 }
 
-/// Watches machines that are there for the campaign alone, and gives up the agent of a head node that is gone.
-async fn watch(setting: Arc<Setting>, agent_state: Arc<AgentState>) {
-    let Setting {
+/// Checks machines that exist for this campaign only. If the head node is lost, stops waiting for its agent.
+async fn watch(setting: Arc<RemoteSetting>, agent_state: Arc<AgentState>) {
+    let RemoteSetting {
         machines,
         head_node,
         reporter,
@@ -628,16 +665,16 @@ async fn watch(setting: Arc<Setting>, agent_state: Arc<AgentState>) {
         .first()
         .map(|h| h.name.clone())
         .unwrap_or_default();
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     loop {
         tokio::time::sleep(WATCH_TICK).await;
         machines.keep_up().await;
-        // do not give up because a cloud does not answer for a while
+        // ignore errors: the cloud may answer again later
         let Ok(gone) = machines.look_for_gone().await else {
             continue;
         };
         for (node, why) in &gone {
-            if told.insert(node.clone(), why.clone()).is_none() {
+            if reported.insert(node.clone(), why.clone()).is_none() {
                 reporter.note(format!("node {node}: {why}"));
             }
         }
@@ -650,7 +687,7 @@ async fn watch(setting: Arc<Setting>, agent_state: Arc<AgentState>) {
                     detail: format!("node {head}: {why}"),
                 });
             });
-            // it is not waited for
+            // do not wait for the lost head node
             head_node.set_patience(Duration::ZERO);
             head_node.disconnect().await;
             return;

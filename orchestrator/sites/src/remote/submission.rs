@@ -1,9 +1,9 @@
-//! Starts an agent in a job of its own: submits the job or finds it again, and waits until it has its nodes.
+//! Starts an agent in a Slurm job: submits the job or finds it again, and waits until it has its nodes.
 
 use super::{
     agent_handle::{AgentHandle, CLOSE_LIMIT, OLD_FIRST},
     agent_state::AttemptEnd,
-    setting::{Found, Setting},
+    setting::{RemoteSetting, SpoolState},
 };
 use crate::error::CampaignError;
 use crate::slurm::{Client, JobId, JobInfo, JobRequest, SlurmError};
@@ -20,22 +20,22 @@ use std::{
     time::Duration,
 };
 
-/// Maximum number of times that a job is resubmitted because Slurm forgot it before it ran.
+/// Maximum number of times that a job is submitted again because Slurm forgot the job before it started.
 const MAX_FORGOTTEN: u32 = 2;
 
-/// Which submission of a job this is.
+/// How a job relates to earlier jobs of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Submission {
-    /// The first of its name; the journal gets it before Slurm does.
+    /// The first job of this name. The journal records the request before Slurm receives it.
     Fresh,
-    /// An earlier controller submitted and journaled it; it may have ended since.
+    /// An earlier controller submitted and journaled the job, which may have ended since.
     Adopted,
-    /// An earlier job of its name is over and is ignored.
+    /// An earlier job of this name has ended and is ignored.
     After(JobId),
 }
 
 impl Submission {
-    /// The one that follows an earlier job of this name, if Slurm knows one.
+    /// Returns [`Self::After`] if Slurm has an earlier job of this name (`past`), otherwise [`Self::Fresh`].
     fn after(past: Option<JobId>) -> Self {
         past.map_or(Self::Fresh, Self::After)
     }
@@ -51,28 +51,28 @@ impl Submission {
 /// How waiting for a job ended.
 #[derive(Debug)]
 enum WaitEnd {
-    /// It has its nodes.
+    /// The job has its nodes.
     Running(Box<JobInfo>),
-    /// It never will, or Slurm cannot be asked.
+    /// The job will never have its nodes, or Slurm cannot be queried.
     Failed(SlurmError),
-    /// The user wants to stop.
+    /// The user stopped the campaign.
     Stopped,
 }
 
-/// The next step after waiting.
+/// What to do after waiting for a job.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// Connect to the agent.
     Attach,
-    /// It ended while no controller was there: its results are in its spool.
+    /// The job ended while no controller was running: its results are in its spool.
     ReadSpool,
-    /// Slurm's controller crashed and forgot what was just submitted.
+    /// Slurm's controller crashed and forgot the job just submitted.
     SubmitAgain,
-    /// Its nodes are given back, for this reason.
+    /// Release the nodes, for this reason.
     GiveBack(&'static str),
 }
 
-/// Decides the next step.
+/// Returns what to do after waiting for a job.
 fn classify(submission: &Submission, forgotten: u32, waited: &WaitEnd) -> Verdict {
     match waited {
         WaitEnd::Running(_) => Verdict::Attach,
@@ -87,35 +87,35 @@ fn classify(submission: &Submission, forgotten: u32, waited: &WaitEnd) -> Verdic
     }
 }
 
-/// How one submission ended.
+/// What to do after one submission.
 enum Next {
-    /// It runs.
+    /// The job runs: connect to its agent.
     Attach,
-    /// It has ended, and its results are useful.
+    /// The job has ended, and its results are useful.
     Fetch(Box<AgentHandle>),
-    /// Another one takes its place.
+    /// Another submission is needed.
     Submit(Submission),
-    /// The user wants to stop, and nothing is left there.
+    /// The user stopped the campaign, and nothing remains on the site.
     Stopped,
 }
 
 /// A job with an agent.
 struct AgentJob<'a> {
-    setting: &'a Arc<Setting>,
+    setting: &'a Arc<RemoteSetting>,
     client: &'a Client,
     root: &'a Utf8Path,
     request: JobRequest,
     limit: Option<Duration>,
-    /// Whether runs that are still wanted were handed over to it.
+    /// Whether runs that an earlier controller requested from the agent are still needed.
     wants_old: bool,
-    /// Whether its orders are those of the campaign before it was changed.
+    /// Whether the agent was started before the campaign file was changed.
     has_old_orders: AtomicBool,
 }
 
-/// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready. `None` if the user
-/// wanted to stop: then nothing is left there.
+/// Submits a job with an agent, or finds the job of this name. Waits until the job has its nodes and the agent is ready. Returns `None` if the user
+/// stops the campaign meanwhile; then nothing remains on the site.
 pub(super) async fn by_job(
-    setting: &Arc<Setting>,
+    setting: &Arc<RemoteSetting>,
     root: &Utf8Path,
     job: &str,
     nodes: u32,
@@ -129,8 +129,9 @@ pub(super) async fn by_job(
     let request = JobRequest {
         name: job.to_owned(),
         nodes,
-        // where nodes are shared, their cores must be asked for
-        tasks_per_node: (!slurm.exclusive).then(|| setting.most_on_a_node()),
+        // if nodes are shared with other jobs, cores must be requested
+        tasks_per_node: (!slurm.exclusive).then(|| setting.max_ranks_per_node()),
+        cpus_per_task: setting.cores_of_a_rank().filter(|_| !slurm.exclusive),
         dir: root.to_owned(),
         argv: vec![
             "bash".into(),
@@ -180,19 +181,19 @@ impl AgentJob<'_> {
             .note(format!("{}: {what}", self.setting.name));
     }
 
-    /// Makes the spool, and finds out which submission comes first.
+    /// Creates the spool, and returns how the job is first submitted. `resumed`: an earlier controller submitted the job.
     async fn first(&self, resumed: bool) -> Result<Submission, CampaignError> {
         match self.setting.make(self.root).await? {
-            Found::TheseOrders => {}
-            Found::OtherOrders if resumed && self.wants_old => {
+            SpoolState::TheseOrders => {}
+            SpoolState::OtherOrders if resumed && self.wants_old => {
                 self.note(&format!("the campaign was changed; {OLD_FIRST}"));
                 self.has_old_orders.store(true, Ordering::Relaxed);
             }
-            found @ (Found::OtherOrders | Found::OtherProtocol) => {
+            found @ (SpoolState::OtherOrders | SpoolState::OtherProtocol) => {
                 self.note("the campaign was changed; its old job is cancelled");
                 self.client.cancel(self.name(), CLOSE_LIMIT).await?;
                 let past = self.client.find(self.name()).await?.map(|info| info.id);
-                if found == Found::OtherProtocol {
+                if found == SpoolState::OtherProtocol {
                     self.setting.put_aside(self.root).await?;
                 }
                 self.restart_fresh(resumed, "the campaign was changed")
@@ -203,21 +204,21 @@ impl AgentJob<'_> {
         if resumed {
             return Ok(Submission::Adopted);
         }
-        // the journal does not know it: it is of another life, if an older copy of the journal came back
+        // the journal does not record this job: an older copy of the journal may have been restored
         let past = self.client.find(self.name()).await?;
         if let Some(job) = &past {
             self.note(&format!(
-                "job {} has the name of this one and is not the journal's; it does not count",
+                "job {} has this job's name but is not in the journal; ignoring it",
                 job.id
             ));
             self.client.cancel(self.name(), CLOSE_LIMIT).await?;
-            self.restart_fresh(false, "it is of an earlier life of the campaign")
+            self.restart_fresh(false, "it belongs to an earlier life of the campaign")
                 .await?;
         }
         Ok(Submission::after(past.map(|job| job.id)))
     }
 
-    /// Submits the job and waits for its nodes, again if Slurm forgets it.
+    /// Submits the job and waits for its nodes. Submits it again if Slurm forgets it.
     async fn submit(
         &self,
         submission: &Submission,
@@ -238,7 +239,7 @@ impl AgentJob<'_> {
         }
         let mut forgotten = 0;
         loop {
-            // what is not resumed was looked for
+            // for jobs that are not resumed, no job of this name was found just before
             let id = if forgotten == 0 && *submission != Submission::Adopted {
                 self.client
                     .submit_new(&self.request, submission.past())
@@ -256,7 +257,7 @@ impl AgentJob<'_> {
                 })
                 .await;
             self.note(&format!(
-                "job {id} ({lease}) asks for {}",
+                "job {id} ({lease}) requests {}",
                 counted(self.request.nodes, "node")
             ));
             let waited = self.wait(&id, stop_signal).await;
@@ -294,15 +295,15 @@ impl AgentJob<'_> {
     }
 
     async fn wait(&self, id: &JobId, stop_signal: &mut StopSignal) -> WaitEnd {
-        let mut told = String::new();
-        let tell = |why: String| {
-            if told != why {
+        let mut last_reason = String::new();
+        let report = |why: String| {
+            if last_reason != why {
                 self.note(&format!("job {id} waits: {why}"));
-                told = why;
+                last_reason = why;
             }
         };
         tokio::select! {
-            waited = self.client.wait_running(self.name(), self.limit, tell) => match waited {
+            waited = self.client.wait_running(self.name(), self.limit, report) => match waited {
                 Ok(info) => WaitEnd::Running(Box::new(info)),
                 Err(error) => WaitEnd::Failed(error),
             },
@@ -310,7 +311,7 @@ impl AgentJob<'_> {
         }
     }
 
-    /// Reads the results of a job that has ended; if there are none, another job is needed.
+    /// Reads the results of a job that has ended. If there are none, another submission is needed.
     async fn read_spool(&self, id: JobId, error: &SlurmError) -> Result<Next, CampaignError> {
         let state = if let SlurmError::Ended { state, .. } = error {
             state.clone()
@@ -337,7 +338,7 @@ impl AgentJob<'_> {
         Ok(Next::Submit(Submission::After(id)))
     }
 
-    /// Makes a new spool for the next job of this name.
+    /// Creates a new spool for the next job of this name. With `leased`, also records in the journal that the old job was released.
     async fn restart_fresh(&self, leased: bool, how: &str) -> Result<(), CampaignError> {
         self.has_old_orders.store(false, Ordering::Relaxed);
         self.setting.clean(self.root).await?;
@@ -354,7 +355,7 @@ impl AgentJob<'_> {
         Ok(())
     }
 
-    /// Gives the nodes back before anything was done with them.
+    /// Cancels a job whose nodes were not used, and removes its spool.
     async fn release(&self, how: &str) -> Result<(), CampaignError> {
         self.client.cancel(self.name(), CLOSE_LIMIT).await?;
         self.setting.clean(self.root).await?;

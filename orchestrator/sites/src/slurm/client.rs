@@ -1,14 +1,14 @@
-//! A client of Slurm that runs Slurm's own tools where they are.
+//! A client of Slurm, which runs Slurm's own tools on the host where they are installed.
 
 use super::{
-    clock::Clock,
+    clock::SlurmClock,
     error::SlurmError,
     info::{self, AnswerError, JobId, JobInfo},
     job::JobRequest,
     nodes::{self, NodeInfo},
     reason,
-    shared::Shared,
-    state::Stage,
+    shared::SharedClient,
+    state::JobStage,
 };
 use crate::backoff::Delays;
 use cvc_engine::host::{Host, HostError, MAX_OUTPUT, Output};
@@ -22,44 +22,44 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// Time limit for one call of a tool: the tools themselves give up on a silent controller after some tens of seconds.
+/// Time limit for one call of a tool. The tools give up by themselves when the controller has not answered for some tens of seconds.
 const CALL_LIMIT: Duration = Duration::from_secs(120);
-/// Time limit for a controller that does not answer.
+/// Default time to retry while the controller does not answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Delay between the first two questions; it doubles with each further one.
+/// Delay between the first two queries; it doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest delay between questions.
+/// Maximum delay between queries.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// Maximum number of jobs in one question.
+/// Maximum number of job names in one query.
 const MAX_NAMES: usize = 1000;
-/// Time after which the reason why a job waits is reported.
+/// Time that a job waits before the reason for waiting is reported to the user.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
-/// The answer to a question about a job.
+/// The result of a query for a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobLookup {
-    /// Slurm knows it.
+    /// The job, as Slurm reports it.
     Known(Box<JobInfo>),
-    /// Neither the controller nor the accounting knows it: not submitted, long ended, or forgotten. Only its files tell.
+    /// Neither the controller nor the accounting has the job: it was not submitted, ended long ago, or was forgotten. Only its files show its state.
     Unknown,
 }
 
-/// A client of one cluster. Clones are the same client.
+/// A client of one cluster. Clones share their state.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
     host: Arc<dyn Host>,
     patience: Duration,
-    clock: OnceCell<Clock>,
-    /// `squeue --json` did not work, or says more than is kept.
+    clock: OnceCell<SlurmClock>,
+    /// Whether `squeue --json` failed, or its output is too long.
     no_json: AtomicBool,
-    /// Whose jobs are ours.
+    /// The user whose jobs are queried.
     user: OnceCell<String>,
-    /// The only accounting is the list of completed jobs.
+    /// Whether the list of completed jobs is the only accounting.
     no_accounting: AtomicBool,
-    /// Questions about jobs.
-    queries: Shared<BTreeMap<String, JobLookup>>,
+    /// Merges concurrent queries for jobs.
+    queries: SharedClient<BTreeMap<String, JobLookup>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -80,21 +80,23 @@ fn message(output: &Output) -> String {
     } else {
         &output.stderr
     };
-    message
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
+    let mut lines: Vec<&str> = Vec::new();
+    for line in message.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        // tools repeat their messages when they retry
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.join("; ")
 }
 
 impl Client {
-    /// A client whose tools run on this host: a login node, a node of a job, or this machine.
+    /// Creates a client that runs the tools on this host: a login node, a node of a job, or this machine.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self::with_patience(host, PATIENCE)
     }
 
-    /// A client with another limit on how long a controller may be away.
+    /// Creates a client that retries for this time while the controller does not answer.
     pub fn with_patience(host: Arc<dyn Host>, patience: Duration) -> Self {
         Self(Arc::new(Inner {
             host,
@@ -103,8 +105,22 @@ impl Client {
             user: OnceCell::new(),
             no_json: AtomicBool::new(false),
             no_accounting: AtomicBool::new(false),
-            queries: Shared::default(),
+            queries: SharedClient::default(),
         }))
+    }
+
+    /// Checks once whether the controller answers this user.
+    ///
+    /// # Errors
+    /// The controller does not answer; the error has the message of Slurm's tool.
+    pub async fn ping(&self) -> Result<(), SlurmError> {
+        let argv = words(&["squeue", "--me", "--noheader", "--format=%i"]);
+        let output = self.run(&argv).await?;
+        if output.code == Some(0) {
+            Ok(())
+        } else {
+            Err(self.tool_error(&argv, &output))
+        }
     }
 
     fn host(&self) -> String {
@@ -116,14 +132,16 @@ impl Client {
     }
 
     fn tool_error(&self, argv: &[String], output: &Output) -> SlurmError {
+        let message = message(output);
         SlurmError::Tool {
             host: self.host(),
             tool: argv.join(" "),
-            message: message(output),
+            hint: reason::hint_for_tool(&message),
+            message,
         }
     }
 
-    /// Runs a read-only tool, and repeats it while the controller does not answer. Other failures are returned.
+    /// Runs a read-only tool, and repeats it while the controller does not answer. If the tool fails for another reason, returns its output.
     async fn ask(&self, argv: &[String]) -> Result<Output, SlurmError> {
         let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE));
         loop {
@@ -147,7 +165,7 @@ impl Client {
         }
     }
 
-    async fn clock(&self) -> Result<&Clock, SlurmError> {
+    async fn clock(&self) -> Result<&SlurmClock, SlurmError> {
         self.0
             .clock
             .get_or_try_init(|| async {
@@ -163,12 +181,12 @@ impl Client {
                     .trim()
                     .rsplit_once('\n')
                     .unwrap_or(("", zone.stdout.trim()));
-                Ok(Clock::new(name, offset).unwrap_or_default())
+                Ok(SlurmClock::new(name, offset).unwrap_or_default())
             })
             .await
     }
 
-    /// The user whose jobs are asked for: names of jobs are no secret, and anybody may give his own the same.
+    /// Returns the user whose jobs are queried. Job names are public, so another user may have jobs of the same name.
     async fn user(&self) -> Result<&str, SlurmError> {
         let user = self.0.user.get_or_try_init(|| async {
             let output = self.run(&words(&["id", "-un"])).await?;
@@ -196,12 +214,12 @@ impl Client {
         }
     }
 
-    /// Submits a job, unless one of its name is known already. After any error it may be called again without submitting twice.
+    /// Submits a job, unless a job of its name exists already. After an error the caller can call this again; the job is not submitted twice.
     pub async fn submit(&self, request: &JobRequest) -> Result<JobId, SlurmError> {
         self.submit_after(request, None).await
     }
 
-    /// The same, but ignores jobs of this name up to this one, which are over: of an earlier life of the campaign, or of this one.
+    /// Like [`Self::submit`], but ignores jobs of this name whose number is at most that of `past`, because they have ended.
     pub async fn submit_after(
         &self,
         request: &JobRequest,
@@ -214,7 +232,7 @@ impl Client {
         self.submit_new(request, past).await
     }
 
-    /// The same where it is known that there is no later job of this name.
+    /// Like [`Self::submit_after`], but without a query for a job of this name. The caller has just found that none is later than `past`.
     pub async fn submit_new(
         &self,
         request: &JobRequest,
@@ -247,12 +265,12 @@ impl Client {
                 }
                 Ok(output) => message(&output),
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
-                // it may have been on its way to Slurm
+                // the request may have reached Slurm before the connection was lost
                 Err(error @ HostError::Lost { .. }) => error.to_string(),
                 Err(error) => return Err(error.into()),
             };
             delays.pause().await;
-            // the controller may have accepted the job without its answer arriving
+            // the controller may have accepted the job although its answer did not arrive
             if let Some(job) = self.find(&request.name).await?.filter(counts) {
                 return Ok(job.id);
             }
@@ -268,8 +286,8 @@ impl Client {
         }
     }
 
-    /// What Slurm knows of the jobs of these names. All who ask at the same time share a call for the jobs that Slurm has in memory, and one
-    /// more for those that have ended.
+    /// Queries the jobs of these names. Concurrent queries are merged into one call of squeue for the jobs in the controller's memory, and one more
+    /// call for jobs that have ended.
     pub async fn query(&self, names: &[&str]) -> Result<BTreeMap<String, JobLookup>, SlurmError> {
         if names.is_empty() {
             return Ok(BTreeMap::new());
@@ -295,7 +313,7 @@ impl Client {
             .iter()
             .map(|n| ((*n).to_owned(), JobLookup::Unknown))
             .collect();
-        // an argument of a program may have 128 KiB
+        // an argument of a program is limited to 128 KiB
         for names in names.chunks(MAX_NAMES) {
             take(&mut found, self.in_memory(names).await?);
         }
@@ -310,7 +328,7 @@ impl Client {
         Ok(found)
     }
 
-    /// The latest job of this name, if Slurm knows one.
+    /// Returns the latest job of this name, if Slurm has one.
     pub async fn find(&self, name: &str) -> Result<Option<JobInfo>, SlurmError> {
         match self.query(&[name]).await?.remove(name) {
             Some(JobLookup::Known(job)) => Ok(Some(*job)),
@@ -318,7 +336,7 @@ impl Client {
         }
     }
 
-    /// Jobs that the controller has in memory.
+    /// Queries the jobs in the controller's memory.
     async fn in_memory(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
         let user = self.user().await?;
         let common = [
@@ -331,17 +349,17 @@ impl Client {
         if !self.0.no_json.load(Ordering::Relaxed) {
             let argv = words(&[&common[..], &["--json"]].concat());
             let output = self.ask(&argv).await?;
-            // older versions list all jobs of all users whatever is asked: a long list is cut off and incomplete
+            // older versions ignore the arguments and list all jobs of all users: a long list is truncated
             let whole = output.code == Some(0) && output.stdout.len() < MAX_OUTPUT;
             match info::read_squeue_json(&output.stdout) {
-                // older versions list those of others, too
+                // older versions also list jobs of other users
                 Ok(jobs) if whole => {
                     return Ok(jobs
                         .into_iter()
                         .filter(|j| j.user.as_deref().is_none_or(|u| u == user))
                         .collect());
                 }
-                // if the controller does not answer, the list is empty and the exit code 0: the text form tells them apart
+                // the controller may not have answered, which also gives an empty list and exit code 0: the text format distinguishes the two
                 Err(AnswerError::Reported(_)) => {}
                 Ok(_) | Err(_) => self.0.no_json.store(true, Ordering::Relaxed),
             }
@@ -355,7 +373,7 @@ impl Client {
             .map_err(|e| self.answer_error("squeue", e))
     }
 
-    /// Jobs of the accounting, or of the list of completed jobs.
+    /// Queries ended jobs in the accounting, or in the list of completed jobs.
     async fn ended(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
         let user = format!("--user={}", self.user().await?);
         let common = ["-n", "--parsable2", &user, "-S", "now-7days", "--name"];
@@ -385,14 +403,14 @@ impl Client {
         ]);
         let output = self.ask(&argv).await?;
         if output.code != Some(0) {
-            // many sites keep no such list or hide it from users: then the job is unknown
+            // many sites have no such list or hide it from users: then the job is unknown
             return Ok(Vec::new());
         }
         info::read_sacct(&output.stdout, self.clock().await?)
             .map_err(|e| self.answer_error("sacct -c", e))
     }
 
-    /// Cancels the jobs of this name and waits until they are gone. Succeeds if there are none.
+    /// Cancels the jobs of this name and waits until they have disappeared. Succeeds if there are none.
     pub async fn cancel(&self, name: &str, limit: Duration) -> Result<(), SlurmError> {
         let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE));
         loop {
@@ -400,7 +418,7 @@ impl Client {
                 .in_memory(&[name])
                 .await?
                 .into_iter()
-                .filter(|j| j.name == name && !matches!(j.stage(), Stage::Ended(_)))
+                .filter(|j| j.name == name && !matches!(j.stage(), JobStage::Ended(_)))
                 .collect();
             let Some(first) = there.first() else {
                 return Ok(());
@@ -415,13 +433,13 @@ impl Client {
             }
             let live: Vec<String> = there
                 .iter()
-                .filter(|j| j.stage() != Stage::Ending)
+                .filter(|j| j.stage() != JobStage::Ending)
                 .map(|j| j.id.to_string())
                 .collect();
             if !live.is_empty() {
                 let argv: Vec<String> = [vec!["scancel".to_owned()], live].concat();
                 let output = self.ask(&argv).await?;
-                // one that has ended meanwhile is fine
+                // ignore a job that has ended meanwhile
                 if output.code != Some(0)
                     && !message(&output).contains("Invalid job id")
                     && !message(&output).contains("already completing")
@@ -433,13 +451,13 @@ impl Client {
         }
     }
 
-    /// Waits until a job has its nodes, without a limit as long as it takes. A job that can never start is an error at once. Reports from
-    /// time to time what the job waits for.
+    /// Waits until a job has its nodes; without `limit`, there is no time limit. Returns an error soon if the job can never start. Reports the reason
+    /// for waiting from time to time.
     pub async fn wait_running(
         &self,
         name: &str,
         limit: Option<Duration>,
-        mut tell: impl FnMut(String) + Send,
+        mut report: impl FnMut(String) + Send,
     ) -> Result<JobInfo, SlurmError> {
         let (begin, mut delays, mut unknown) =
             (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE), 0);
@@ -448,8 +466,8 @@ impl Client {
                 Some(JobLookup::Known(job)) => {
                     unknown = 0;
                     match job.stage() {
-                        Stage::Running => return Ok(*job),
-                        Stage::Ended(end) => {
+                        JobStage::Running => return Ok(*job),
+                        JobStage::Ended(end) => {
                             let why = job
                                 .exit
                                 .map(|e| format!(", code {}, signal {}", e.code, e.signal))
@@ -463,7 +481,7 @@ impl Client {
                                 why,
                             });
                         }
-                        Stage::Waiting | Stage::Ending => {}
+                        JobStage::Waiting | JobStage::Ending => {}
                     }
                     let late = limit.is_some_and(|l| begin.elapsed() >= l);
                     let hopeless = job
@@ -472,7 +490,7 @@ impl Client {
                         .and_then(reason::explain)
                         .is_some_and(|e| e.hopeless)
                         || job.state.is_held();
-                    // a job that looks hopeless at first may not have been considered by Slurm yet
+                    // Slurm may not have considered the job yet: wait 10 s before trusting a reason that can never be resolved
                     if late || (hopeless && begin.elapsed() >= Duration::from_secs(10)) {
                         let why = self.why_waiting(&job).await;
                         let limit_s = begin.elapsed().as_secs_f64();
@@ -483,9 +501,9 @@ impl Client {
                             why,
                         });
                     }
-                    // a short wait is not worth a report
-                    if begin.elapsed() >= REPORT_AFTER && job.stage() == Stage::Waiting {
-                        tell(self.why_waiting(&job).await);
+                    // do not report a short wait
+                    if begin.elapsed() >= REPORT_AFTER && job.stage() == JobStage::Waiting {
+                        report(self.why_waiting(&job).await);
                     }
                 }
                 Some(JobLookup::Unknown) | None => {
@@ -499,14 +517,14 @@ impl Client {
         }
     }
 
-    /// The reason why a job waits in plain words, with its unavailable nodes and a hint.
+    /// Explains in plain words why a job waits, with a hint and the unavailable nodes.
     pub async fn why_waiting(&self, job: &JobInfo) -> String {
         let word = job.reason.as_deref().unwrap_or("Slurm gives no reason");
         let mut text = match reason::explain(word) {
             Some(explanation) => format!("{word}: {}; {}", explanation.means, explanation.hint),
             None => word.to_owned(),
         };
-        // unavailable nodes are an additional reason
+        // unavailable nodes are a further possible reason
         if let Ok(nodes) = self.nodes().await {
             let mut away: Vec<String> = nodes
                 .iter()
@@ -534,7 +552,7 @@ impl Client {
         text
     }
 
-    /// All nodes, once for each of their partitions.
+    /// Returns all nodes. A node of several partitions is listed once for each.
     pub async fn nodes(&self) -> Result<Vec<NodeInfo>, SlurmError> {
         let argv = words(&["sinfo", "-N", "--noheader", "-o", nodes::SINFO_FORMAT]);
         let output = self.ask(&argv).await?;
@@ -544,18 +562,18 @@ impl Client {
         Ok(nodes::read_sinfo(&output.stdout))
     }
 
-    /// Slurm's version, from `sinfo`.
+    /// Returns Slurm's version, from `sinfo`.
     pub async fn version(&self) -> Result<String, SlurmError> {
         let argv = words(&["sinfo", "--version"]);
         let output = self.run(&argv).await?;
-        // `slurm 23.11.4`; the name before it differs from one distribution to the next
+        // `slurm 23.11.4`; the word before the version varies between distributions
         match output.stdout.split_whitespace().last() {
             Some(version) if output.code == Some(0) => Ok(version.to_owned()),
             _ => Err(self.tool_error(&argv, &output)),
         }
     }
 
-    /// Reserves nodes for this user from now on, if permitted. An existing reservation of this name is fine.
+    /// Reserves nodes for this user from now on, if permitted. Succeeds if a reservation of this name exists already.
     pub async fn reserve(
         &self,
         name: &str,
@@ -607,7 +625,7 @@ impl Client {
     }
 }
 
-/// The number, and the cluster behind a semicolon. Lines before it may be a site's greeting.
+/// Parses the last line of sbatch's output: the job number and, after a semicolon, the cluster. The lines before may be a greeting of the site.
 fn read_id(answer: &str) -> Option<JobId> {
     let line = answer.lines().map(str::trim).rfind(|l| !l.is_empty())?;
     let (number, cluster) = line
@@ -619,7 +637,7 @@ fn read_id(answer: &str) -> Option<JobId> {
     })
 }
 
-/// Of several jobs of one name the latest counts; of several lines for one job the last.
+/// Adds jobs to the result. If several jobs have the same name, keeps the latest one. If several lines describe the same job, keeps the last line.
 fn take(found: &mut BTreeMap<String, JobLookup>, jobs: Vec<JobInfo>) {
     for job in jobs {
         if let Some(place) = found.get_mut(&job.name) {
@@ -639,8 +657,8 @@ mod tests {
     use super::*;
     use camino::Utf8Path;
 
-    /// A login node where two users have a job of one name, one of them an earlier one as well, and whose squeue lists those of all whatever is
-    /// asked.
+    /// A simulated login node. Two users have a job of one name, and one of the users also has an earlier one. Its squeue lists the jobs of all users
+    /// and ignores the arguments.
     struct TwoUsers;
 
     #[async_trait::async_trait]
@@ -695,14 +713,14 @@ mod tests {
             .await
             .expect("an answer")
             .expect("a job");
-        assert_eq!((found.id.number, found.stage()), (7, Stage::Running));
+        assert_eq!((found.id.number, found.stage()), (7, JobStage::Running));
     }
 
-    /// The same login node; what is cancelled is written down, and has ended then.
+    /// The same login node, on which cancelled jobs are recorded and have then ended.
     #[derive(Default)]
     struct TwoUsersCancelling {
         cancelled: parking_lot::Mutex<Vec<String>>,
-        is_told_gone: std::sync::atomic::AtomicBool,
+        is_announced_gone: std::sync::atomic::AtomicBool,
     }
 
     #[async_trait::async_trait]
@@ -727,7 +745,7 @@ mod tests {
             }
             let output = TwoUsers.run(argv, env, limit).await?;
             let stdout = if argv[0] == "squeue" && !self.cancelled.lock().is_empty() {
-                self.is_told_gone.store(true, Ordering::Relaxed);
+                self.is_announced_gone.store(true, Ordering::Relaxed);
                 serde_json::json!({ "jobs": [], "errors": [] }).to_string()
             } else {
                 output.stdout.replace("COMPLETED", "RUNNING")
@@ -757,10 +775,10 @@ mod tests {
             ["7", "5"],
             "the user's own, and no other"
         );
-        assert!(login.is_told_gone.load(Ordering::Relaxed));
+        assert!(login.is_announced_gone.load(Ordering::Relaxed));
     }
 
-    /// A login node that is lost while sbatch runs there, and is back after it.
+    /// A simulated login node whose connection is lost while sbatch runs, and restored afterwards.
     #[derive(Default)]
     struct LostMeanwhile(parking_lot::Mutex<Vec<String>>);
 

@@ -4,17 +4,17 @@ use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
 /// The time zone of a cluster.
 #[derive(Clone, Debug)]
-pub struct Clock(TimeZone);
+pub struct SlurmClock(TimeZone);
 
-impl Default for Clock {
+impl Default for SlurmClock {
     fn default() -> Self {
         Self(TimeZone::UTC)
     }
 }
 
-impl Clock {
-    /// From the name of the zone (the target of `/etc/localtime`, or `TZ`) and the output of `date +%z`. If they agree, the name is used,
-    /// because only it knows daylight saving time; otherwise the offset.
+impl SlurmClock {
+    /// Creates the clock from the name of the zone (the target of `/etc/localtime`, or `TZ`) and the output of `date +%z`. If both agree, the name is
+    /// used, because only a named zone has daylight saving time. Otherwise the offset is used.
     pub fn new(zone: &str, offset: &str) -> Option<Self> {
         let now = Timestamp::now();
         let (sign, digits) = offset.trim().split_at_checked(1)?;
@@ -36,7 +36,7 @@ impl Clock {
         Some(Self(named.unwrap_or_else(|| TimeZone::fixed(offset))))
     }
 
-    /// Reads a time as Slurm writes it (`2026-11-21T18:11:58`, or seconds of the epoch); `None` for `N/A`, `Unknown` and the like.
+    /// Parses a time as Slurm writes it (`2026-11-21T18:11:58`, or seconds since 1970). Returns `None` for `N/A`, `Unknown` and the like.
     pub fn read(&self, text: &str) -> Option<Timestamp> {
         let text = text.trim();
         if let Ok(seconds) = text.parse::<i64>() {
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn local_times_are_read_in_the_zone_of_the_cluster() {
-        let at = |clock: &Clock, text: &str| clock.read(text).map(|t| t.to_string());
-        let clock = Clock::new("", "+0530").expect("an offset");
+        let at = |clock: &SlurmClock, text: &str| clock.read(text).map(|t| t.to_string());
+        let clock = SlurmClock::new("", "+0530").expect("an offset");
         assert_eq!(
             at(&clock, "2026-11-21T18:11:58").as_deref(),
             Some("2026-11-21T12:41:58Z")
@@ -66,14 +66,14 @@ mod tests {
         for none in ["N/A", "Unknown", "None", "0", ""] {
             assert_eq!(at(&clock, none), None, "{none}");
         }
-        assert!(Clock::new("UTC", "five").is_none());
+        assert!(SlurmClock::new("UTC", "five").is_none());
     }
 
     #[test]
     fn a_zone_by_name_knows_of_summer_time() {
         let now = Timestamp::now().to_zoned(TimeZone::get("Europe/Madrid").expect("zones"));
         let offset = now.strftime("%z").to_string();
-        let clock = Clock::new("/usr/share/zoneinfo/Europe/Madrid", &offset).expect("a zone");
+        let clock = SlurmClock::new("/usr/share/zoneinfo/Europe/Madrid", &offset).expect("a zone");
         assert_eq!(
             clock
                 .read("2026-07-01T12:00:00")
@@ -88,8 +88,8 @@ mod tests {
                 .as_deref(),
             Some("2026-12-01T11:00:00Z")
         );
-        // a name that does not agree with the clock is not believed
-        let clock = Clock::new("Europe/Madrid", "-0900").expect("an offset");
+        // a name that does not agree with the offset is ignored
+        let clock = SlurmClock::new("Europe/Madrid", "-0900").expect("an offset");
         assert_eq!(
             clock
                 .read("2026-07-01T12:00:00")

@@ -3,88 +3,90 @@
 use super::{info::AnswerError, state::End};
 use cvc_engine::{host::HostError, render::RenderError};
 
-/// A failure of Slurm, or an answer that cannot be read.
+/// A failed Slurm command, or an answer that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum SlurmError {
-    /// The machine on which Slurm is asked.
+    /// The machine on which Slurm's tools run failed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The job's script cannot be made.
+    /// The job's script cannot be written.
     #[error("cannot write the job's script: {0}")]
     Request(String),
-    /// Its template cannot be filled in.
+    /// The template of the script cannot be filled in.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// sbatch refuses the job.
+    /// sbatch refused the job.
     #[error("{host}: sbatch refused the job {job}: {message}; {hint}")]
     Refused {
-        /// Where it was submitted.
+        /// Host on which sbatch ran.
         host: String,
-        /// Its name.
+        /// Name of the job.
         job: String,
-        /// What sbatch wrote.
+        /// The message of sbatch.
         message: String,
-        /// What to do.
+        /// What the user can do.
         hint: &'static str,
     },
-    /// A tool failed.
-    #[error("{host}: {tool} failed: {message}")]
+    /// A Slurm tool failed.
+    #[error("{host}: {tool} failed: {message}; {hint}")]
     Tool {
-        /// Where.
+        /// Host on which the tool ran.
         host: String,
-        /// Which.
+        /// Name of the tool.
         tool: String,
-        /// What it wrote.
+        /// Error output of the tool.
         message: String,
+        /// What the user can do.
+        hint: &'static str,
     },
     /// The controller does not answer.
     #[error(
-        "{host}: Slurm's controller did not answer {tool} for {waited_s:.0} s: {message}; see `scontrol ping` there"
+        "{host}: Slurm's controller did not answer {tool} for {waited_s:.0} s: {message}; run `scontrol ping` there"
     )]
     Unreachable {
-        /// Where.
+        /// Host on which the tool ran.
         host: String,
-        /// Which tool asked.
+        /// Name of the tool.
         tool: String,
-        /// What it wrote last.
+        /// Last lines of the tool's output.
         message: String,
         /// Time spent trying, seconds.
         waited_s: f64,
     },
-    /// An answer that cannot be read.
+    /// The answer of a tool cannot be parsed.
     #[error("{host}: cannot read the answer of {tool}: {problem}")]
     Answer {
-        /// Where.
+        /// Host on which the tool ran.
         host: String,
-        /// Which tool.
+        /// Name of the tool.
         tool: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: AnswerError,
     },
     /// A job waited for too long.
     #[error("job {job} ({name}) got no nodes within {limit_s:.0} s: {why}")]
     Queue {
-        /// Its number.
+        /// Number of the job.
         job: String,
-        /// Its name.
+        /// Name of the job.
         name: String,
-        /// The limit, seconds.
+        /// Limit of the waiting time, seconds.
         limit_s: f64,
-        /// Why it waits, and what to do.
+        /// Why the job waits, and what the user can do.
         why: String,
     },
-    /// A job ended before it ran.
+    /// A job ended while it still waited for its nodes.
     #[error("job {job} ({name}) ended before it ran: {state}{why}")]
     Ended {
-        /// Its number.
+        /// Number of the job.
         job: String,
-        /// Its name.
+        /// Name of the job.
         name: String,
-        /// Its state.
+        /// Last state of the job.
         state: String,
-        /// How it ended.
+        /// How the job ended.
         end: End,
-        /// What is known of it.
+        /// Reason of the end, if known.
         why: String,
     },
     /// A submitted job is unknown to Slurm.
@@ -92,22 +94,22 @@ pub enum SlurmError {
         "Slurm no longer knows job {0}: neither its controller nor its accounting lists it; see the job's files"
     )]
     Unknown(String),
-    /// A job that was cancelled is still there.
+    /// A cancelled job has not ended within the time limit.
     #[error(
         "job {name} was cancelled and is still {state} after {limit_s:.0} s; see `scontrol show job` and the state of its nodes"
     )]
     StillThere {
-        /// Its name.
+        /// Name of the job.
         name: String,
-        /// Its state.
+        /// State of the job.
         state: String,
-        /// The limit, seconds.
+        /// Time limit, seconds.
         limit_s: f64,
     },
 }
 
 impl SlurmError {
-    /// The cause for a run in this job.
+    /// Returns the cause of failure for a run in this job.
     pub fn run_cause(&self) -> cvc_core::outcome::Cause {
         use cvc_core::outcome::Cause;
         match self {

@@ -1,27 +1,27 @@
-//! Reads what Slurm reports about jobs, in the formats of its versions.
+//! Parses Slurm's reports about jobs, in the formats of its different versions.
 
 use super::{
-    clock::Clock,
-    state::{JobState, Stage},
+    clock::SlurmClock,
+    state::{JobStage, JobState},
 };
 use cvc_core::nodelist::{self, NodeListError};
 use serde_json::Value;
 use std::fmt;
 
-/// Number of a job.
+/// Identifier of a job.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct JobId {
-    /// Its number.
+    /// Job number.
     pub number: u64,
-    /// Its cluster, where sbatch names one.
+    /// Cluster name, if sbatch prints one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cluster: Option<String>,
 }
 
 impl JobId {
-    /// A job of the cluster that is asked by default.
+    /// Creates the identifier of a job on the default cluster.
     pub fn new(number: u64) -> Self {
         Self {
             number,
@@ -38,60 +38,60 @@ impl fmt::Display for JobId {
 
 /// How a job's script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// Its exit code.
+pub struct JobExit {
+    /// Exit code of the script.
     pub code: i32,
-    /// The signal that ended it, or 0.
+    /// The signal that ended the script, or 0.
     pub signal: i32,
 }
 
-/// A job, as Slurm knows it.
+/// A job, as Slurm reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobInfo {
-    /// Its number.
+    /// Job number.
     pub id: JobId,
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// Whose it is, where that is told.
+    /// User of the job, if reported.
     pub user: Option<String>,
-    /// Its state.
+    /// State of the job.
     pub state: JobState,
-    /// Slurm's reason why it waits; `None` if it does not wait.
+    /// Slurm's reason why the job waits; `None` if it does not wait.
     pub reason: Option<String>,
-    /// Its nodes, in Slurm's order.
+    /// Nodes of the job, in Slurm's order.
     pub nodes: Vec<String>,
-    /// When it began, or will by Slurm's present guess.
+    /// Start time; for a waiting job, Slurm's current estimate.
     pub start: Option<jiff::Timestamp>,
-    /// When it ended, or must.
+    /// End time; for a running job, the time at which it must end.
     pub end: Option<jiff::Timestamp>,
-    /// How its script ended, if it has and Slurm tells.
-    pub exit: Option<Exit>,
-    /// Number of times that it was requeued, if Slurm tells.
+    /// How the job's script ended, if it has ended and Slurm reports it.
+    pub exit: Option<JobExit>,
+    /// Number of times that the job was requeued, if Slurm reports it.
     pub restarts: Option<u32>,
-    /// Its time limit, seconds; `None` if it has none.
+    /// Time limit, seconds; `None` if there is none.
     pub time_limit_s: Option<f64>,
 }
 
 impl JobInfo {
-    /// What its state means.
-    pub fn stage(&self) -> Stage {
+    /// Returns the stage of the job.
+    pub fn stage(&self) -> JobStage {
         self.state.stage()
     }
 }
 
-/// An answer that cannot be read.
+/// An answer of a Slurm tool that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is not JSON, or not whole.
+    /// The answer is not JSON, or is incomplete.
     #[error("its JSON cannot be read: {0}")]
     Json(String),
-    /// It reports errors, so it may be incomplete.
+    /// The answer reports errors, so it may be incomplete.
     #[error("it reports: {0}")]
     Reported(String),
-    /// A field is missing or of another kind.
+    /// A field is missing or has an unexpected form.
     #[error("{0}")]
     Field(String),
-    /// Its list of nodes cannot be read.
+    /// A list of nodes cannot be parsed.
     #[error(transparent)]
     Nodes(#[from] NodeListError),
 }
@@ -100,7 +100,8 @@ fn text<'a>(job: &'a Value, key: &str) -> Option<&'a str> {
     job.get(key)?.as_str().filter(|t| !t.is_empty())
 }
 
-/// A number, or `{ "set": true, "infinite": false, "number": 5 }` since 23.02; `None` if it is not set, or infinite.
+/// Parses a number. Slurm writes it as a plain number or, since 23.02, as `{ "set": true, "infinite": false, "number": 5 }`. Returns `None` if the
+/// number is not set, or infinite.
 fn number(value: Option<&Value>) -> Option<i64> {
     match value? {
         Value::Object(fields) => {
@@ -114,15 +115,16 @@ fn number(value: Option<&Value>) -> Option<i64> {
     }
 }
 
-/// Seconds of the epoch; 0 stands for a time that is not known.
+/// Parses a time in seconds since 1970. Returns `None` for 0, which means that the time is unknown.
 fn moment(value: Option<&Value>) -> Option<jiff::Timestamp> {
     number(value)
         .filter(|s| *s > 0)
         .and_then(|s| jiff::Timestamp::from_second(s).ok())
 }
 
-/// A wait status until 22.05; since then the code, the signal, and whether it has ended at all.
-fn exit_of(value: Option<&Value>) -> Option<Exit> {
+/// Returns how a script ended. Up to Slurm 22.05 the field is a wait status. In later versions it contains the code, the signal, and whether the
+/// script has ended.
+fn exit_of(value: Option<&Value>) -> Option<JobExit> {
     match value? {
         Value::Object(fields)
             if fields.contains_key("return_code") || fields.contains_key("signal") =>
@@ -131,14 +133,14 @@ fn exit_of(value: Option<&Value>) -> Option<Exit> {
             let signal = fields.get("signal");
             let signal = number(signal.and_then(|s| s.get("id").or_else(|| s.get("signal_id"))))
                 .unwrap_or(0);
-            Some(Exit {
+            Some(JobExit {
                 code: i32::try_from(code).ok()?,
                 signal: i32::try_from(signal).ok()?,
             })
         }
         other => {
             let status = number(Some(other))?;
-            Some(Exit {
+            Some(JobExit {
                 code: i32::try_from(status >> 8 & 0xff).ok()?,
                 signal: i32::try_from(status & 0x7f).ok()?,
             })
@@ -154,7 +156,7 @@ fn state_of(value: Option<&Value>) -> Option<JobState> {
     }
 }
 
-/// Reads the answer of `squeue --json`, of any version that has it.
+/// Parses the output of `squeue --json`, of any version that has this option.
 pub fn read_squeue_json(answer: &str) -> Result<Vec<JobInfo>, AnswerError> {
     let whole: Value =
         serde_json::from_str(answer).map_err(|e| AnswerError::Json(e.to_string()))?;
@@ -184,7 +186,7 @@ fn json_job(job: &Value) -> Result<JobInfo, AnswerError> {
         .and_then(|n| u64::try_from(n).ok())
         .ok_or_else(|| missing("job_id", None))?;
     let state = state_of(job.get("job_state")).ok_or_else(|| missing("job_state", Some(id)))?;
-    let ended = matches!(state.stage(), Stage::Ended(_));
+    let ended = matches!(state.stage(), JobStage::Ended(_));
     Ok(JobInfo {
         id: JobId::new(id),
         name: text(job, "name").unwrap_or_default().to_owned(),
@@ -211,11 +213,11 @@ fn reason(word: &str) -> Option<String> {
     (!matches!(word, "None" | "(null)" | "")).then(|| word.to_owned())
 }
 
-/// What [`read_squeue_text`] reads: `squeue -h -o` with this format. The name is last, because it may hold anything.
+/// Format for `squeue -h -o`, whose output [`read_squeue_text`] parses. The name is last, because it may contain any character.
 pub const SQUEUE_FORMAT: &str = "%A|%T|%N|%S|%e|%l|%r|%j";
 
-/// Reads the lines of `squeue -h -o` with [`SQUEUE_FORMAT`].
-pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
+/// Parses the output of `squeue -h -o` with [`SQUEUE_FORMAT`].
+pub fn read_squeue_text(answer: &str, clock: &SlurmClock) -> Result<Vec<JobInfo>, AnswerError> {
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
         let fields: Vec<&str> = line.splitn(8, '|').collect();
         let &[id, state, nodes, start, end, limit, why, name] = fields.as_slice() else {
@@ -244,15 +246,15 @@ pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Ans
         .collect()
 }
 
-/// What [`read_sacct`] reads: `sacct -X -n --parsable2 -o` with this format.
+/// Format for `sacct -X -n --parsable2 -o`, whose output [`read_sacct`] parses.
 pub const SACCT_FORMAT: &str = "JobIDRaw,State,NodeList,Start,End,Timelimit,ExitCode,JobName";
 
-/// What [`read_sacct`] reads of `sacct -c`, which knows fewer fields.
+/// Format for `sacct -c`, which has fewer fields, for [`read_sacct`].
 pub const SACCT_COMPLETION_FORMAT: &str =
     "JobID,State,NodeList,Start,End,ExitCode,ExitCode,JobName";
 
-/// Reads the lines of `sacct -n --parsable2 -o` with [`SACCT_FORMAT`] or [`SACCT_COMPLETION_FORMAT`].
-pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
+/// Parses the output of `sacct -n --parsable2 -o` with [`SACCT_FORMAT`] or [`SACCT_COMPLETION_FORMAT`].
+pub fn read_sacct(answer: &str, clock: &SlurmClock) -> Result<Vec<JobInfo>, AnswerError> {
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
         let fields: Vec<&str> = line.splitn(8, '|').collect();
         let &[id, state, nodes, start, end, limit, exit, name] = fields.as_slice() else {
@@ -273,7 +275,7 @@ pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerErr
             })?,
             start: clock.read(start),
             end: clock.read(end),
-            exit: matches!(state.stage(), Stage::Ended(_))
+            exit: matches!(state.stage(), JobStage::Ended(_))
                 .then(|| exit_pair(exit))
                 .flatten(),
             restarts: None,
@@ -281,18 +283,18 @@ pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerErr
             state,
         })
     };
-    // steps (`7.batch`) are not jobs
+    // omit job steps (`7.batch`)
     let jobs = answer.lines().filter(|l| {
         !l.trim().is_empty() && !l.split('|').next().is_some_and(|id| id.contains('.'))
     });
     jobs.map(line).collect()
 }
 
-/// Reads the lines of `scontrol show job -o`.
-pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
+/// Parses the output of `scontrol show job -o`.
+pub fn read_scontrol(answer: &str, clock: &SlurmClock) -> Result<Vec<JobInfo>, AnswerError> {
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
-        // values may hold spaces (a name, a command): a field begins at a space where a word with `=` follows, the first of each name
-        // counts
+        // values may contain spaces (a name, a command), so a field begins at a space that is followed by a word with `=`; the first field of each
+        // name counts
         let field = |key: &str| -> Option<&str> {
             let start = if line.starts_with(key) && line[key.len()..].starts_with('=') {
                 key.len() + 1
@@ -322,7 +324,7 @@ pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Answer
             nodes: nodelist::expand(null(field("NodeList").unwrap_or_default()))?,
             start: field("StartTime").and_then(|t| clock.read(t)),
             end: field("EndTime").and_then(|t| clock.read(t)),
-            exit: matches!(state.stage(), Stage::Ended(_))
+            exit: matches!(state.stage(), JobStage::Ended(_))
                 .then(|| field("ExitCode").and_then(exit_pair))
                 .flatten(),
             restarts: field("Restarts").and_then(|r| r.parse().ok()),
@@ -347,7 +349,7 @@ fn null(nodes: &str) -> &str {
 }
 
 fn job_id(text: &str) -> Result<JobId, AnswerError> {
-    // of `8_1` and `9+0` the job is the first number
+    // the job number in `8_1` and `9+0` is the first number
     let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
     digits
         .parse()
@@ -355,16 +357,16 @@ fn job_id(text: &str) -> Result<JobId, AnswerError> {
         .map_err(|_| AnswerError::Field(format!("`{text}` is not a job number")))
 }
 
-/// `3:0` is code 3, no signal.
-fn exit_pair(text: &str) -> Option<Exit> {
+/// Parses an exit status: `3:0` is code 3 and no signal.
+fn exit_pair(text: &str) -> Option<JobExit> {
     let (code, signal) = text.split_once(':')?;
-    Some(Exit {
+    Some(JobExit {
         code: code.trim().parse().ok()?,
         signal: signal.trim().parse().ok()?,
     })
 }
 
-/// Seconds of `5:00`, `1:00:00`, `2-03:00:00`, `INFINITE`; `None` for no limit.
+/// Parses a duration to seconds: `5:00`, `1:00:00`, `2-03:00:00`. Returns `None` for `INFINITE` and the like.
 pub(super) fn duration_s(text: &str) -> Option<f64> {
     let (days, rest) = text
         .trim()
@@ -383,7 +385,7 @@ pub(super) fn duration_s(text: &str) -> Option<f64> {
         _ => return None,
     };
     let days: u64 = days.map_or(Some(0), |d| d.parse().ok())?;
-    // as other numbers, these can be of any size
+    // convert before multiplying: parsed numbers can be of any size
     Some(days as f64 * 86_400.0 + hours as f64 * 3600.0 + minutes as f64 * 60.0 + seconds as f64)
 }
 

@@ -1,4 +1,4 @@
-//! The description of a job, and its script.
+//! The description of a job to submit, and its script.
 
 use super::error::SlurmError;
 use camino::Utf8PathBuf;
@@ -7,40 +7,37 @@ use cvc_core::campaign::WARNING_S;
 use cvc_engine::render;
 use serde_json::json;
 
-/// A job to submit. Its name is the lease's and must be unique, because the job is found again by it.
+/// A job to submit. Its name is that of the lease and must be unique, because the job is later found by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRequest {
     /// Name of the job.
     pub name: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Maximum number of ranks on a node, where nodes are shared and cores must be requested.
+    /// Maximum number of ranks on a node; set if nodes are shared with other jobs and cores must be requested.
     pub tasks_per_node: Option<u32>,
-    /// Directory, on storage that login node and nodes share: working directory of the job, where its script and its output go.
+    /// Cores for each rank; set if processes have threads.
+    pub cpus_per_task: Option<u32>,
+    /// Working directory of the job, with its script and its output, on storage that login node and nodes share.
     pub dir: Utf8PathBuf,
-    /// What it runs on its first node.
+    /// The command that the job runs on its first node.
     pub argv: Vec<String>,
-    /// The site's options for jobs; `nodes` above takes precedence over the one here.
+    /// The site's options for jobs. Their number of nodes is replaced by `nodes`.
     pub settings: SlurmSettings,
 }
 
 impl JobRequest {
-    /// The time limit in minutes, as Slurm counts: rounded up.
-    pub fn time_limit_min(&self) -> u64 {
-        (self.settings.time_limit_s / 60.0).ceil().max(1.0) as u64
-    }
-
-    /// Path of its script.
+    /// Returns the path of the job's script.
     pub fn script_path(&self) -> Utf8PathBuf {
         self.dir.join(format!("{}.job.sh", self.name))
     }
 
-    /// Path of its output. All attempts of a requeued job write to one file.
+    /// Returns the path of the job's output file. All attempts of a requeued job write to the same file.
     pub fn output_path(&self) -> Utf8PathBuf {
         self.dir.join(format!("{}.job.out", self.name))
     }
 
-    /// Its script.
+    /// Returns the text of the job's script.
     pub fn script(&self) -> Result<String, SlurmError> {
         let s = &self.settings;
         let mut options: Vec<(&str, Option<String>)> = vec![
@@ -50,21 +47,21 @@ impl JobRequest {
                 "ntasks-per-node",
                 self.tasks_per_node.map(|t| t.to_string()),
             ),
-            ("time", Some(self.time_limit_min().to_string())),
+            ("cpus-per-task", self.cpus_per_task.map(|c| c.to_string())),
+            ("time", Some(self.settings.time_limit_min().to_string())),
             ("signal", Some(format!("B:TERM@{WARNING_S}"))),
             ("chdir", Some(self.dir.to_string())),
-            // a percent sign begins what Slurm fills in
+            // Slurm interprets a percent sign as the beginning of a placeholder
             (
                 "output",
                 Some(self.output_path().as_str().replace('%', "%%")),
             ),
             ("open-mode", Some("append".into())),
-            ("partition", s.partition.clone()),
-            ("account", s.account.clone()),
-            ("constraint", s.constraint.clone()),
-            ("qos", s.qos.clone()),
-            ("reservation", s.reservation.clone()),
         ];
+        options.extend(
+            s.placement(self.nodes)
+                .map(|(name, value)| (name, Some(value))),
+        );
         options.retain(|(_, value)| value.is_some());
         let mut flags = vec![if s.requeue { "requeue" } else { "no-requeue" }];
         if s.exclusive {
@@ -97,6 +94,7 @@ pub(super) mod tests {
             name: "cvc-7f3a".into(),
             nodes: 4,
             tasks_per_node: None,
+            cpus_per_task: None,
             dir: "/shared/my runs/100%".into(),
             argv: vec![
                 "/shared/bin/cvc-node".into(),
@@ -108,6 +106,10 @@ pub(super) mod tests {
                 partition: Some("debug".into()),
                 account: Some("physics".into()),
                 constraint: Some("rome|milan".into()),
+                nodelist: None,
+                exclude: None,
+                gpus_per_node: None,
+                licenses: None,
                 qos: None,
                 reservation: None,
                 time_limit_s: 601.0,
@@ -145,7 +147,7 @@ pub(super) mod tests {
         let mut request = request();
         for (seconds, minutes) in [(1.0, 1), (60.0, 1), (60.5, 2), (601.0, 11)] {
             request.settings.time_limit_s = seconds;
-            assert_eq!(request.time_limit_min(), minutes, "{seconds}");
+            assert_eq!(request.settings.time_limit_min(), minutes, "{seconds}");
         }
     }
 }

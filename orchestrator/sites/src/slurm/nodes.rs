@@ -1,37 +1,37 @@
-//! Reads what Slurm reports about nodes.
+//! Parses Slurm's reports about nodes.
 
 use super::info::duration_s;
 
-/// What [`read_sinfo`] reads: `sinfo -N -h -o` with this format.
+/// Format for `sinfo -N -h -o`, whose output [`read_sinfo`] parses.
 pub const SINFO_FORMAT: &str = "%N|%T|%c|%m|%f|%P|%l|%E";
 
 /// A node in a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeInfo {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Its state, without the mark of saved power or missing answers.
+    /// State without the mark for power saving or a missing answer.
     pub state: String,
-    /// Whether it does not answer Slurm at present.
+    /// Whether the node currently does not answer Slurm.
     pub silent: bool,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
     /// Memory, MiB.
     pub memory_mib: u64,
-    /// Its features.
+    /// Features of the node.
     pub features: Vec<String>,
     /// The partition.
     pub partition: String,
-    /// The partition's time limit, seconds; `None` if it has none.
+    /// The partition's time limit, seconds; `None` if there is no limit.
     pub time_limit_s: Option<f64>,
-    /// Why it is down or drained.
+    /// Reason why the node is down or drained.
     pub reason: Option<String>,
 }
 
 impl NodeInfo {
-    /// Whether jobs can get it, now or after the jobs before them.
+    /// Returns whether jobs can be allocated the node, now or after the current jobs.
     pub fn is_usable(&self) -> bool {
-        // `inval`: it registered with less than it is configured to have; `future`: it does not exist yet
+        // `inval`: the node registered with less than its configured resources; `future`: it does not exist yet
         const AWAY: [&str; 11] = [
             "down", "drained", "draining", "drain", "fail", "failing", "error", "unknown", "maint",
             "inval", "future",
@@ -40,7 +40,7 @@ impl NodeInfo {
     }
 }
 
-/// Reads the lines of `sinfo -N -h -o` with [`SINFO_FORMAT`]; lines that cannot be read are left out.
+/// Parses the output of `sinfo -N -h -o` with [`SINFO_FORMAT`]. Lines that cannot be parsed are omitted.
 pub fn read_sinfo(answer: &str) -> Vec<NodeInfo> {
     let line = |line: &str| -> Option<NodeInfo> {
         let fields: Vec<&str> = line.splitn(8, '|').map(str::trim).collect();
@@ -57,7 +57,7 @@ pub fn read_sinfo(answer: &str) -> Vec<NodeInfo> {
         else {
             return None;
         };
-        // behind the state stand marks: * no answer, ~ # % ! $ @ ^ - power and maintenance; `mixed+` has flags
+        // the state has a suffix: * no answer, ~ # % ! $ @ ^ - power and maintenance; `mixed+` has flags
         let state = state.split('+').next().unwrap_or(state);
         let bare = state.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
         Some(NodeInfo {

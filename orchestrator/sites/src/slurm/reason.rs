@@ -1,17 +1,17 @@
-//! Explains Slurm's reasons, with hints.
+//! Explains Slurm's reasons for waiting jobs and its refusals, with hints.
 
-/// The reason why a job waits, and what to do if it waits too long.
+/// The meaning of Slurm's reason why a job waits, and what to do if the job waits too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    /// In plain words.
+pub struct PendingExplanation {
+    /// The reason in plain words.
     pub means: &'static str,
-    /// What to do.
+    /// What the user can do.
     pub hint: &'static str,
-    /// Whether it can never start as requested.
+    /// Whether the job can never start as requested.
     pub hopeless: bool,
 }
 
-/// Reasons of Slurm by their first words, whether waiting is hopeless, what they mean, and a hint.
+/// Slurm's reasons: names, whether the job can never start, meaning, and hint.
 const REASONS: [(&[&str], bool, &str, &str); 28] = [
     (&["None"], false, "Slurm has not considered it yet", "wait"),
     (
@@ -172,20 +172,20 @@ const REASONS: [(&[&str], bool, &str, &str); 28] = [
     ),
 ];
 
-/// Explains the reason of a pending job. `None` for unknown reasons; sites can define their own.
-pub fn explain(reason: &str) -> Option<Explanation> {
-    // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`, `(Resources)`, `launch failed requeued held`
+/// Explains the reason of a pending job. Returns `None` for an unknown reason; sites can define their own.
+pub fn explain(reason: &str) -> Option<PendingExplanation> {
+    // forms: `ReqNodeNotAvail, UnavailableNodes:n[1-2]`, `(Resources)`, `launch failed requeued held`
     let whole = reason.trim().trim_matches(['(', ')']).replace(' ', "_");
     if whole.ends_with("requeued_held") || whole.ends_with("requeued_in_held_state") {
-        return Some(Explanation {
-            means: "its launch failed or it was requeued, and it is held until somebody releases it",
+        return Some(PendingExplanation {
+            means: "its launch failed or it was requeued, and it is held until it is released",
             hint: "see why its launch failed (`scontrol show job <job>`), then release it: scontrol release <job>",
             hopeless: true,
         });
     }
     let word = whole.split([',', '_', ':']).next().unwrap_or_default();
     match REASONS.iter().find(|(words, ..)| words.contains(&word)) {
-        Some((_, hopeless, means, hint)) => Some(Explanation {
+        Some((_, hopeless, means, hint)) => Some(PendingExplanation {
             means,
             hint,
             hopeless: *hopeless,
@@ -194,8 +194,8 @@ pub fn explain(reason: &str) -> Option<Explanation> {
     }
 }
 
-/// A limit of an account (`Assoc…`, `Max…PerAccount`) or a quality of service (`QOS…`), from the parts of its name.
-fn limit_of(word: &str) -> Option<Explanation> {
+/// Explains the name of a limit of an account (`Assoc…`, `Max…PerAccount`) or of a quality of service (`QOS…`), from the parts of the name.
+fn limit_of(word: &str) -> Option<PendingExplanation> {
     let is_limit = word.starts_with("Assoc")
         || word.starts_with("QOS")
         || word.starts_with("Max") && word.ends_with("PerAccount");
@@ -217,7 +217,7 @@ fn limit_of(word: &str) -> Option<Explanation> {
     } else if has("PerJob") || has("PerNode") {
         (
             "the job asks for more than the account or quality of service allows for one job",
-            "lower `slurm.nodes`, `slurm.time_limit_s` or what `slurm.sbatch_args` asks for, or give another `slurm.qos`",
+            "lower `slurm.nodes`, `slurm.time_limit_s` or the requests in `slurm.sbatch_args`, or give another `slurm.qos`",
             true,
         )
     } else if has("RunMinutes") {
@@ -239,7 +239,7 @@ fn limit_of(word: &str) -> Option<Explanation> {
             false,
         )
     };
-    Some(Explanation {
+    Some(PendingExplanation {
         means,
         hint,
         hopeless,
@@ -253,18 +253,19 @@ const QOS: &str = "give a quality of service that you may use (`slurm.qos`)";
 const TIME: &str = "lower `slurm.time_limit_s`, or choose another partition: sinfo -o '%P %l'";
 const FEATURE: &str = "no node has these features; change `slurm.constraint`: sinfo -o '%N %f'";
 const RESERVATION: &str = "give a reservation that exists and that you may use (`slurm.reservation`): scontrol show reservation";
-const SIZE: &str =
-    "ask for what the nodes have (`slurm.nodes`, `slurm.constraint`): sinfo -o '%P %D %c %m'";
+const SIZE: &str = "request only properties that the nodes have (`slurm.nodes`, `slurm.constraint`): sinfo -o '%P %D %c %m'";
 const NODE: &str = "name nodes that exist and are up: sinfo -N";
 const JOBS: &str = "wait until some of your jobs have ended";
-const POLICY: &str = "lower the number of submitted jobs, `slurm.nodes` or `slurm.time_limit_s`, whichever is above a limit: sacctmgr show associations user=$USER; sacctmgr show qos";
-const GRES: &str = "correct the generic resources in `slurm.sbatch_args`: sinfo -o '%N %G'";
-const LICENCE: &str = "correct the licences in `slurm.sbatch_args`: scontrol show licenses";
+const POLICY: &str = "lower the number of submitted jobs, `slurm.nodes` or `slurm.time_limit_s`, depending on the exceeded limit: sacctmgr show \
+    associations user=$USER; sacctmgr show qos";
+const GRES: &str = "correct `slurm.gpus_per_node`, or the generic resources in `slurm.sbatch_args`: sinfo -o '%N %G'";
+const LICENCE: &str =
+    "correct `slurm.licenses`, or the licences in `slurm.sbatch_args`: scontrol show licenses";
 const ARGUMENTS: &str = "correct `slurm.sbatch_args`";
 const LATER: &str = "try again later";
 const BASE: &str = "give the site a `base` that the login node sees";
 
-/// The texts that Slurm has for the codes of its refusals (`slurm_strerror`, 20.11 to 25.05), with the hint for each.
+/// Slurm's texts for the codes of refusals (`slurm_strerror`, 20.11 to 25.05), each with a hint.
 const REFUSALS: [(&str, &str); 46] = [
     ("Access/permission denied", PERMISSION),
     ("Access denied to requested reservation", RESERVATION),
@@ -347,8 +348,8 @@ const REFUSALS: [(&str, &str); 46] = [
     ),
 ];
 
-/// The hint for a refusal by sbatch, from its message, whose lines may be joined by `; `. The code that Slurm names decides; where that is
-/// only the policy of the accounting, the limit in the line before it; where there is none, what the site's own plugin or sbatch wrote.
+/// Returns the hint for a refusal by sbatch, from its message, whose lines may be joined by `; `. The text of Slurm's code decides. If this text only
+/// names the accounting policy, the limit in another line decides. Without such a text, the words of the site's plugin or of sbatch decide.
 pub fn hint_for_refusal(message: &str) -> &'static str {
     let lines = || {
         message.split([';', '\n']).map(|line| {
@@ -374,7 +375,7 @@ pub fn hint_for_refusal(message: &str) -> &'static str {
     }
 }
 
-/// The hint for the name of a limit, as in `QOSMaxSubmitJobPerUserLimit`.
+/// Returns the hint for the name of a limit, as in `QOSMaxSubmitJobPerUserLimit`.
 fn hint_for_limit(name: &str) -> Option<&'static str> {
     limit_of(name)?;
     Some(if name.contains("Wall") || name.contains("Minutes") {
@@ -386,7 +387,7 @@ fn hint_for_limit(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The hint for a message without a known code: of a plugin of the site, or of sbatch itself about its arguments.
+/// Returns the hint for a message without a known code, from a site's plugin, or from sbatch about its arguments.
 fn hint_for_words(message: &str) -> &'static str {
     let table: [(&[&str], &str); 11] = [
         (&["account"], ACCOUNT),
@@ -416,7 +417,33 @@ fn hint_for_words(message: &str) -> &'static str {
     )
 }
 
-/// Whether a tool of Slurm failed because it did not reach the controller, so that repeating it may help.
+/// Hint if Slurm's commands are missing.
+pub const NOT_INSTALLED: &str = "Slurm's commands are not installed: put them on PATH, or give the site a `login` where they are";
+/// Hint if Slurm's controller does not answer.
+pub const NO_ANSWER: &str = "the controller of Slurm does not answer: run `scontrol ping` there, and ask its administrators";
+
+/// Returns the hint for a failed Slurm tool, from its message.
+pub(super) fn hint_for_tool(message: &str) -> &'static str {
+    let message = message.to_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    if has(&[
+        "resolve_ctls_from_dns_srv",
+        "failed to load configs",
+        "slurm.conf",
+    ]) {
+        "Slurm's configuration was not found: set SLURM_CONF, or give the site a `login` where Slurm's commands work"
+    } else if has(&["munge", "authentication", "credential"]) {
+        "the controller does not accept this user here: check that munged runs on both hosts with the same key"
+    } else if has(&["command not found", "no such file", "not found"]) {
+        NOT_INSTALLED
+    } else if is_transient(&message) {
+        NO_ANSWER
+    } else {
+        "see whether `squeue --me` works there"
+    }
+}
+
+/// Returns whether a Slurm tool failed because it could not reach the controller, so that a retry may help.
 pub fn is_transient(message: &str) -> bool {
     let message = message.to_lowercase();
     [
@@ -439,6 +466,28 @@ pub fn is_transient(message: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tools_say_of_the_controller_has_its_hint() {
+        for (message, part) in [
+            (
+                "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host; squeue: fatal: Could not establish a configuration source",
+                "SLURM_CONF",
+            ),
+            (
+                "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+                "scontrol ping",
+            ),
+            (
+                "squeue: error: Munge encode failed: Failed to access",
+                "munged",
+            ),
+            ("bash: squeue: command not found", "`login`"),
+            ("something else", "squeue --me"),
+        ] {
+            assert!(hint_for_tool(message).contains(part), "{message}");
+        }
+    }
 
     #[test]
     fn refusals_of_the_real_sbatch_have_their_hints() {
@@ -525,7 +574,7 @@ mod tests {
                 ),
                 ACCOUNT,
             ),
-            // words of other codes in front of the code do not matter
+            // texts of other codes before the code are ignored
             (
                 format!(
                     "sbatch: error: Memory specification can not be satisfied; {}",

@@ -1,4 +1,4 @@
-//! One question for all who ask at the same time: a site with many jobs asks Slurm no more often than one with a few.
+//! One query for all concurrent callers, so that a site with many jobs queries Slurm no more often than a site with a few.
 
 use std::{
     collections::BTreeSet,
@@ -7,15 +7,15 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Time between questions for each further name in the last one.
+/// Minimum time between a query and the next one, for each name in the first query.
 const FOR_EACH_NAME: Duration = Duration::from_millis(100);
-/// The longest.
+/// Upper limit of the minimum time between two queries.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Those who wait for an answer of this kind.
-pub(super) struct Shared<A> {
+/// Merges concurrent queries with this type of answer.
+pub(super) struct SharedClient<A> {
     waiting: parking_lot::Mutex<Vec<Waiting<A>>>,
-    /// Held by who asks. The last question, and the number of its names.
+    /// Held by the caller that queries. Contains the time of the last query and the number of its names.
     turn: tokio::sync::Mutex<Option<(Instant, usize)>>,
 }
 
@@ -24,7 +24,7 @@ struct Waiting<A> {
     answer: oneshot::Sender<Arc<A>>,
 }
 
-impl<A> Default for Shared<A> {
+impl<A> Default for SharedClient<A> {
     fn default() -> Self {
         Self {
             waiting: parking_lot::Mutex::default(),
@@ -33,18 +33,18 @@ impl<A> Default for Shared<A> {
     }
 }
 
-/// Time that must pass after a question with so many names.
+/// Returns the time that must pass after a query with this number of names.
 fn pause(names: usize) -> Duration {
     let further = u32::try_from(names.saturating_sub(1)).unwrap_or(u32::MAX);
     FOR_EACH_NAME.saturating_mul(further).min(LONGEST)
 }
 
-impl<A> Shared<A> {
-    /// Asks for these names together with all who wait by then. The answer is never older than the call. If who asks fails or is
-    /// cancelled, another one asks.
+impl<A> SharedClient<A> {
+    /// Queries these names together with the names of all other waiting callers. The answer is never older than the call. If the caller that runs the
+    /// query fails or is cancelled, another caller runs it.
     ///
     /// # Errors
-    /// Those of `ask`.
+    /// The errors of `ask`.
     pub(super) async fn ask<E, F>(
         &self,
         names: &[&str],
@@ -70,13 +70,13 @@ impl<A> Shared<A> {
                     if let Some((at, count)) = *last {
                         tokio::time::sleep(pause(count).saturating_sub(at.elapsed())).await;
                     }
-                    // dropped with everyone's sender if it fails
+                    // if this caller fails, the list and its senders are dropped, and another caller queries
                     let waiting = std::mem::take(&mut *self.waiting.lock());
                     let all: BTreeSet<String> = waiting.iter().flat_map(|w| &w.names).cloned().collect();
                     *last = Some((Instant::now(), all.len()));
                     let answer = Arc::new(ask(all.into_iter().collect()).await?);
                     for waiting in waiting {
-                        // it may have been cancelled
+                        // ignore errors: a waiting caller may have been cancelled
                         let _ = waiting.answer.send(Arc::clone(&answer));
                     }
                     return Ok(answer);
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn all_who_ask_at_the_same_time_get_one_answer() {
         let (shared, asked) = (
-            Arc::new(Shared::<Vec<String>>::default()),
+            Arc::new(SharedClient::<Vec<String>>::default()),
             Arc::new(AtomicUsize::new(0)),
         );
         block_on(async {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_failure_concerns_only_who_asked() {
-        let shared = Shared::<usize>::default();
+        let shared = SharedClient::<usize>::default();
         let fails = AtomicUsize::new(1);
         block_on(async {
             let ask = |names: Vec<String>| {

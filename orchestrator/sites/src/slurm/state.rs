@@ -1,10 +1,10 @@
-//! Job states: every name that Slurm has for them, and what they mean for a run.
+//! Job states: all of Slurm's names for them, and their meaning for a run.
 
 use cvc_core::outcome::Cause;
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// One name in a job's state. A job has a base state, and may also have flags.
+        /// A name in a job's state. A job has one base state, and may also have flags.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum StateName {
             $($(#[$doc])* $name,)+
@@ -16,7 +16,7 @@ macro_rules! words {
             /// All names except [`StateName::Other`].
             pub const ALL: &[StateName] = &[$(StateName::$name),+];
 
-            /// As Slurm writes it.
+            /// Returns the name in Slurm's spelling.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => $word,)+
@@ -35,102 +35,103 @@ macro_rules! words {
 }
 
 words! {
-    /// In the queue.
+    /// The job is in the queue.
     Pending = "PENDING",
-    /// Has its nodes.
+    /// The job has its nodes.
     Running = "RUNNING",
-    /// Has its nodes and is stopped by Slurm.
+    /// The job has its nodes but is suspended by Slurm.
     Suspended = "SUSPENDED",
-    /// Ended with code 0.
+    /// The job ended with exit code 0.
     Completed = "COMPLETED",
     /// Cancelled by its user or an administrator.
     Cancelled = "CANCELLED",
-    /// Ended with another code.
+    /// The job ended with another exit code.
     Failed = "FAILED",
-    /// Its time limit was reached.
+    /// The job reached its time limit.
     Timeout = "TIMEOUT",
     /// One of its nodes failed.
     NodeFail = "NODE_FAIL",
-    /// Gave way to another job.
+    /// The job was preempted by another job.
     Preempted = "PREEMPTED",
-    /// Its nodes did not start.
+    /// The job's nodes did not boot.
     BootFail = "BOOT_FAIL",
-    /// Its deadline passed.
+    /// The job's deadline passed.
     Deadline = "DEADLINE",
-    /// It used more memory than it has.
+    /// The job exceeded its memory.
     OutOfMemory = "OUT_OF_MEMORY",
-    /// Flag: its launch failed.
+    /// Flag: the launch of the job failed.
     LaunchFailed = "LAUNCH_FAILED",
     /// Flag: the accounting is being notified.
     UpdateDb = "UPDATE_DB",
-    /// Flag: goes back into the queue.
+    /// Flag: the job returns to the queue.
     Requeued = "REQUEUED",
-    /// Flag: goes back into the queue, held.
+    /// Flag: the job returns to the queue and is held.
     RequeueHold = "REQUEUE_HOLD",
-    /// Flag: goes back into the queue, held, because its code says so.
+    /// Flag: the job returns to the queue and is held, because of its exit code.
     SpecialExit = "SPECIAL_EXIT",
-    /// Flag: its number of nodes is being changed.
+    /// Flag: the number of the job's nodes is being changed.
     Resizing = "RESIZING",
-    /// Flag: its nodes are being made ready.
+    /// Flag: the job's nodes are being prepared.
     Configuring = "CONFIGURING",
-    /// Flag: its processes are ending.
+    /// Flag: the job's processes are ending.
     Completing = "COMPLETING",
-    /// Flag: it has its nodes and was sent SIGSTOP.
+    /// Flag: the job has its nodes but received SIGSTOP.
     Stopped = "STOPPED",
-    /// Flag: its nodes could not be made ready.
+    /// Flag: the job's nodes could not be prepared.
     ReconfigFail = "RECONFIG_FAIL",
-    /// Flag: its nodes are being switched on.
+    /// Flag: the job's nodes are being powered on.
     PowerUpNode = "POWER_UP_NODE",
-    /// Flag: another cluster of the federation runs it.
+    /// Flag: another cluster of the federation runs the job.
     Revoked = "REVOKED",
-    /// Flag: goes back into the queue of the federation.
+    /// Flag: the job returns to the queue of the federation.
     RequeueFed = "REQUEUE_FED",
     /// Flag: held because its reservation was removed.
     ResvDelHold = "RESV_DEL_HOLD",
-    /// Flag: a signal is on its way to it.
+    /// Flag: a signal is being sent to the job.
     Signaling = "SIGNALING",
-    /// Flag: files are being copied back.
+    /// Flag: the job's files are being copied back.
     StageOut = "STAGE_OUT",
-    /// Flag: requeued, and goes before all others.
+    /// Flag: the job was requeued with the highest priority.
     Expediting = "EXPEDITING",
 }
 
-/// What a job's state means for a run.
+/// Stage of a job, as it matters for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// It has no nodes, or they are not ready.
+pub enum JobStage {
+    /// The job has no nodes, or they are not ready.
     Waiting,
-    /// It has its nodes.
+    /// The job has its nodes.
     Running,
-    /// Its processes are ending, its nodes not free yet.
+    /// The job's processes are ending; its nodes are not free yet.
     Ending,
-    /// It is over.
+    /// The job has ended.
     Ended(End),
 }
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With code 0. What it did is told by evidence.
+    /// With exit code 0. The files of the job show its results.
     Completed,
-    /// With another code.
+    /// With another exit code.
     Failed,
-    /// Its launch failed.
+    /// The launch failed.
     LaunchFailed,
-    /// Cancelled.
+    /// The job was cancelled.
     Cancelled,
-    /// Preempted, and not put back into the queue.
+    /// The job was preempted, and did not return to the queue.
     Preempted,
-    /// Over its time.
+    /// The job exceeded its time limit.
     Timeout,
-    /// Over its memory.
+    /// The job exceeded its memory.
     OutOfMemory,
-    /// A node failed, or did not start.
+    /// A node failed or did not boot.
     NodeFailed,
 }
 
 impl End {
-    /// The cause of a run that was unfinished when its job ended; `None` where the run's own evidence decides.
+    /// Returns the cause of failure for a run that was unfinished when its job ended; `None` if the job ended with exit code 0, so that the files of
+    /// the run decide.
     pub fn cause(self) -> Option<Cause> {
         match self {
             Self::Completed => None,
@@ -145,18 +146,18 @@ impl End {
     }
 }
 
-/// The state of a job: a base state and flags, in the order of Slurm.
+/// The state of a job: a base state and flags, in Slurm's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobState(Vec<StateName>);
 
 impl JobState {
-    /// Reads `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, or several words with commas or plus signs between them.
+    /// Parses `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, or several names separated by commas or plus signs.
     pub fn read(text: &str) -> Self {
         let first = text.split(" by ").next().unwrap_or(text);
         Self::from_words(first.split([',', '+', ' ']).filter(|w| !w.is_empty()))
     }
 
-    /// From the names in a JSON list.
+    /// Creates a state from the names in a JSON list.
     pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         Self(
             words
@@ -166,12 +167,12 @@ impl JobState {
         )
     }
 
-    /// Its names.
+    /// Returns the names of the state.
     pub fn words(&self) -> &[StateName] {
         &self.0
     }
 
-    /// Whether it is on hold until somebody releases it.
+    /// Returns whether the job is held: Slurm does not start it until somebody releases it.
     pub fn is_held(&self) -> bool {
         self.0.iter().any(|w| {
             matches!(
@@ -181,8 +182,8 @@ impl JobState {
         })
     }
 
-    /// The stage of the job. Flags take precedence over the base state: a job that is requeued has not ended.
-    pub fn stage(&self) -> Stage {
+    /// Returns the stage of the job. Flags take precedence over the base state, because a requeued job has not ended.
+    pub fn stage(&self) -> JobStage {
         let has = |words: &[StateName]| self.0.iter().any(|w| words.contains(w));
         if has(&[
             StateName::Requeued,
@@ -192,36 +193,36 @@ impl JobState {
             StateName::ResvDelHold,
             StateName::Expediting,
         ]) {
-            return Stage::Waiting;
+            return JobStage::Waiting;
         }
         if has(&[StateName::Completing, StateName::StageOut]) {
-            return Stage::Ending;
+            return JobStage::Ending;
         }
         if has(&[StateName::Configuring, StateName::PowerUpNode]) {
-            return Stage::Waiting;
+            return JobStage::Waiting;
         }
         if has(&[StateName::Revoked]) {
-            return Stage::Ended(End::Cancelled);
+            return JobStage::Ended(End::Cancelled);
         }
         if has(&[StateName::LaunchFailed, StateName::ReconfigFail]) {
-            return Stage::Ended(End::LaunchFailed);
+            return JobStage::Ended(End::LaunchFailed);
         }
         for word in &self.0 {
             return match word {
-                StateName::Pending => Stage::Waiting,
+                StateName::Pending => JobStage::Waiting,
                 StateName::Running
                 | StateName::Suspended
                 | StateName::Resizing
                 | StateName::Stopped
-                | StateName::Signaling => Stage::Running,
-                StateName::Completed => Stage::Ended(End::Completed),
-                StateName::Cancelled => Stage::Ended(End::Cancelled),
-                StateName::Failed => Stage::Ended(End::Failed),
-                StateName::Timeout | StateName::Deadline => Stage::Ended(End::Timeout),
-                StateName::NodeFail | StateName::BootFail => Stage::Ended(End::NodeFailed),
-                StateName::Preempted => Stage::Ended(End::Preempted),
-                StateName::OutOfMemory => Stage::Ended(End::OutOfMemory),
-                // handled above, or without information about the stage
+                | StateName::Signaling => JobStage::Running,
+                StateName::Completed => JobStage::Ended(End::Completed),
+                StateName::Cancelled => JobStage::Ended(End::Cancelled),
+                StateName::Failed => JobStage::Ended(End::Failed),
+                StateName::Timeout | StateName::Deadline => JobStage::Ended(End::Timeout),
+                StateName::NodeFail | StateName::BootFail => JobStage::Ended(End::NodeFailed),
+                StateName::Preempted => JobStage::Ended(End::Preempted),
+                StateName::OutOfMemory => JobStage::Ended(End::OutOfMemory),
+                // flags that were handled above, or that do not determine the stage
                 StateName::LaunchFailed
                 | StateName::UpdateDb
                 | StateName::Requeued
@@ -239,8 +240,8 @@ impl JobState {
                 | StateName::Other(_) => continue,
             };
         }
-        // only unknown names: ask again until the job's state is known or the job is gone
-        Stage::Waiting
+        // all names are unknown: wait until the job's state is known or the job has disappeared
+        JobStage::Waiting
     }
 }
 
@@ -276,15 +277,15 @@ mod tests {
     #[test]
     fn flags_count_before_the_base_state() {
         for (text, stage) in [
-            ("NODE_FAIL,REQUEUED", Stage::Waiting),
-            ("CANCELLED+COMPLETING", Stage::Ending),
-            ("RUNNING CONFIGURING", Stage::Waiting),
-            ("PENDING,SPECIAL_EXIT", Stage::Waiting),
-            ("CANCELLED by 1000", Stage::Ended(End::Cancelled)),
-            ("CANCELLED+", Stage::Ended(End::Cancelled)),
-            ("TIMEOUT,UPDATE_DB", Stage::Ended(End::Timeout)),
-            ("NEW_WORD,RUNNING", Stage::Running),
-            ("NEW_WORD", Stage::Waiting),
+            ("NODE_FAIL,REQUEUED", JobStage::Waiting),
+            ("CANCELLED+COMPLETING", JobStage::Ending),
+            ("RUNNING CONFIGURING", JobStage::Waiting),
+            ("PENDING,SPECIAL_EXIT", JobStage::Waiting),
+            ("CANCELLED by 1000", JobStage::Ended(End::Cancelled)),
+            ("CANCELLED+", JobStage::Ended(End::Cancelled)),
+            ("TIMEOUT,UPDATE_DB", JobStage::Ended(End::Timeout)),
+            ("NEW_WORD,RUNNING", JobStage::Running),
+            ("NEW_WORD", JobStage::Waiting),
         ] {
             assert_eq!(JobState::read(text).stage(), stage, "{text}");
         }

@@ -1,5 +1,5 @@
-//! The configuration that ssh is given: cvc's own rules first, since the first value of an option counts, then the user's. It is a file,
-//! not options, so that jump hosts get the same rules.
+//! The configuration file that cvc passes to ssh: cvc's own rules first, because the first value of an option counts, then the user's. It is a file
+//! and not a list of options, so that the rules also hold for jump hosts.
 
 use super::target::Hop;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -7,14 +7,14 @@ use cvc_core::hosts::{HostKeys, SshSettings};
 use cvc_core::paths;
 use std::fmt::Write;
 
-/// Time limit for making a connection, seconds.
+/// Time limit for establishing a connection, seconds.
 pub(super) const CONNECT_S: u64 = 10;
-/// Silence after which a keep-alive request is sent, seconds.
+/// Time without data after which a keep-alive request is sent, seconds.
 const ALIVE_EVERY_S: u64 = 3;
-/// Number of unanswered requests after which the connection is lost: three intervals after the last answer, 9 s.
+/// Number of unanswered keep-alive requests after which the connection is lost: three intervals after the last answer, 9 s.
 const ALIVE_COUNT: u64 = 2;
 
-/// Rules for every host, jump hosts included.
+/// Returns the rules for every host, jump hosts included.
 fn rules() -> Vec<(&'static str, String)> {
     let no = || "no".to_owned();
     vec![
@@ -24,7 +24,7 @@ fn rules() -> Vec<(&'static str, String)> {
         ("ServerAliveInterval", ALIVE_EVERY_S.to_string()),
         ("ServerAliveCountMax", ALIVE_COUNT.to_string()),
         ("ControlMaster", no()),
-        // the master's own socket is an argument; jumps use new connections, so that their keys are checked
+        // the master's own socket is passed as an argument; jumps use new connections, so that their keys are checked
         ("ControlPath", "none".into()),
         ("ControlPersist", no()),
         ("ClearAllForwardings", "yes".into()),
@@ -41,14 +41,14 @@ fn rules() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The user's configuration: the file that the site names, else `~/.ssh/config`.
+/// Returns the path of the user's configuration: the file that the site names, or `~/.ssh/config`.
 pub(super) fn of_user(ssh: &SshSettings) -> Utf8PathBuf {
     ssh.config
         .as_deref()
         .map_or_else(|| paths::expand("~/.ssh/config"), paths::expand)
 }
 
-/// The text of a configuration with these hops' keys, in front of the user's.
+/// Returns the text of a configuration with the keys of these hops, followed by the user's configuration. ssh writes new keys to `fresh`.
 pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -65,7 +65,7 @@ pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String 
                 }
             }
             None => {
-                // new keys are written into the first one
+                // ssh writes new keys into the first file
                 let files: Vec<String> = std::iter::once(fresh)
                     .chain(hop.vouching.iter().map(Utf8PathBuf::as_path))
                     .map(quoted)
@@ -90,7 +90,7 @@ pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String 
         line("Include /etc/ssh/ssh_config".into());
         line("Match all".into());
     }
-    // ssh takes the home directory from the password database; everything else uses HOME
+    // ssh takes the home directory from the password database, but all other programs from HOME
     let known: Vec<String> = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
         .iter()
         .map(|f| quoted(&paths::expand(f)))
@@ -99,7 +99,7 @@ pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String 
     out
 }
 
-/// The same rules as options, for callers that run ssh themselves.
+/// Returns cvc's rules as options of the ssh command, for other programs that run ssh themselves.
 pub(super) fn options(pinned: &Utf8Path, ssh: &SshSettings) -> Vec<String> {
     let strict = match ssh.host_keys {
         HostKeys::Strict => "yes",
@@ -127,7 +127,7 @@ pub(super) fn options(pinned: &Utf8Path, ssh: &SshSettings) -> Vec<String> {
     args
 }
 
-/// A path as configuration files take it: spaces kept together, percent signs no tokens.
+/// Returns a path quoted for a configuration file: spaces are kept, and percent signs are not expanded.
 fn quoted(path: &Utf8Path) -> String {
     format!("\"{}\"", path.as_str().replace('%', "%%"))
 }

@@ -1,36 +1,36 @@
-//! Turns ssh's messages into errors. Unknown messages are passed on unchanged.
+//! Converts ssh's messages to errors. Unknown messages are passed on unchanged.
 
 use super::target::Hop;
 use cvc_engine::host::{HostError, Obstacle};
 
-/// Maximum number of ssh's lines that an error keeps.
+/// Maximum number of lines of ssh's messages that an error contains.
 const LAST: usize = 4;
 
 /// A host key that ssh found in a known-hosts file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recognised {
-    /// The name that it looked for.
+    /// The host name that ssh looked up.
     pub name: String,
-    /// Where it found the key.
+    /// Known-hosts file that contains the key.
     pub file: String,
-    /// Its line there, from 1.
+    /// Line of the key in the file, from 1.
     pub line: usize,
 }
 
-/// A changed key, as ssh tells it.
+/// A changed host key, as ssh reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The name that it looked for.
+    /// The host name that ssh looked up.
     pub name: String,
-    /// Fingerprint of the key that was offered.
+    /// Fingerprint of the key that the host offered.
     pub offered: String,
-    /// The file with the known key.
+    /// Known-hosts file with the previous key.
     pub file: String,
-    /// Its line there, from 1.
+    /// Line of the previous key in the file, from 1.
     pub line: usize,
 }
 
-/// Where the keys of the hops were found, in the order of the connection.
+/// Returns the known-hosts entries that ssh found for the hops, in the order of the connection.
 pub fn recognised(log: &str) -> Vec<Recognised> {
     let mut found = Vec::new();
     let mut name = None;
@@ -55,7 +55,7 @@ pub fn recognised(log: &str) -> Vec<Recognised> {
     found
 }
 
-/// The fingerprint that the last host of the log offered.
+/// Returns the fingerprint that the last host of the log offered.
 pub fn offered(log: &str) -> Option<String> {
     let line = log.lines().rev().find_map(|l| {
         l.strip_prefix("debug1: Server host ")
@@ -66,7 +66,7 @@ pub fn offered(log: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The changed key that the log reports.
+/// Returns the changed key that the log reports.
 pub fn changed(log: &str) -> Option<Changed> {
     log.lines()
         .find(|l| l.contains("HOST IDENTIFICATION HAS CHANGED"))?;
@@ -87,7 +87,7 @@ pub fn changed(log: &str) -> Option<Changed> {
     })
 }
 
-/// The name of a host whose key is unknown.
+/// Returns the name of a host whose key is unknown.
 pub fn unknown(log: &str) -> Option<String> {
     let line = log
         .lines()
@@ -101,7 +101,7 @@ pub fn unknown(log: &str) -> Option<String> {
     )
 }
 
-/// The lines that are not debugging output.
+/// Returns the lines that are not debugging output.
 pub fn plain(log: &str) -> Vec<&str> {
     let noise = |l: &str| {
         l.is_empty()
@@ -117,7 +117,7 @@ pub fn plain(log: &str) -> Vec<&str> {
     log.lines().map(str::trim).filter(|l| !noise(l)).collect()
 }
 
-/// The last lines, for people.
+/// Returns the last lines of the log, for a message.
 pub fn last(log: &str) -> String {
     let lines = plain(log);
     let kept = &lines[lines.len().saturating_sub(LAST)..];
@@ -128,7 +128,7 @@ pub fn last(log: &str) -> String {
     }
 }
 
-/// The error that a log reports, host keys aside.
+/// Returns the error that a log reports; errors of host keys are not handled here.
 pub fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
     let lines = plain(log);
     let says = |phrase: &str| lines.iter().any(|l| l.contains(phrase));
@@ -145,7 +145,7 @@ pub fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
         let user = user
             .or_else(|| hops.first().map(|h| h.user.as_str()))
             .filter(|u| !u.is_empty());
-        // from a jump host that rejects the user
+        // the message comes from a jump host that rejects the user
         let jump = machine.and_then(|m| {
             hops.iter()
                 .skip(1)
@@ -201,7 +201,7 @@ pub fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
     }
 }
 
-/// The keys that were offered after the last jump.
+/// Returns the user's keys that ssh offered after the last jump.
 fn tried(log: &str) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for line in log.lines() {

@@ -1,21 +1,21 @@
-//! The machines that a connection passes through, as ssh itself resolves them: the target and the jump hosts before it.
+//! The machines through which a connection passes, as ssh itself resolves them: the target and its jump hosts.
 
 use super::{
     config, pins,
-    target::{Hop, Target},
+    target::{Hop, SshTarget},
 };
 use camino::Utf8Path;
 use cvc_core::paths;
 use cvc_engine::host::{HostError, output_within, tool};
 use std::{process::Stdio, time::Duration};
 
-/// Maximum number of machines on the way; a configuration that goes in circles ends here.
+/// Maximum number of machines of a connection. The limit also stops the resolution of a circular configuration.
 const MAX: usize = 8;
 /// Time limit of `ssh -G`, which only reads files.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The target, which comes first, and all machines before it.
-pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>, HostError> {
+/// Returns the target, followed by the jump hosts before it.
+pub(super) async fn resolve(target: &SshTarget, dir: &Utf8Path) -> Result<Vec<Hop>, HostError> {
     let base = dir.join("base");
     std::fs::write(&base, config::text(&target.ssh, &[], &dir.join("fresh"))).map_err(
         |source| HostError::File {
@@ -77,9 +77,9 @@ pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>,
     Ok(hops)
 }
 
-/// ssh's effective configuration for a host, from `ssh -G`.
+/// Returns ssh's effective configuration for a host, from `ssh -G`.
 async fn ask(
-    target: &Target,
+    target: &SshTarget,
     base: &Utf8Path,
     host: &str,
     args: &[String],
@@ -120,7 +120,7 @@ async fn ask(
         .collect())
 }
 
-/// A word of `ProxyJump`, `[user@]host[:port]` or an ssh:// address, as host and arguments.
+/// Splits an entry of `ProxyJump`, `[user@]host[:port]` or an ssh:// address, into host and arguments of ssh.
 fn jump(word: &str) -> (String, Vec<String>) {
     let word = word.trim().trim_start_matches("ssh://");
     let mut args = Vec::new();
@@ -133,7 +133,7 @@ fn jump(word: &str) -> (String, Vec<String>) {
     };
     let (host, port) = match rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
         Some((host, after)) => (host, after.strip_prefix(':')),
-        // an address of version 6 without brackets has more than one colon, and no port
+        // an IPv6 address without brackets has more than one colon, and no port
         None if rest.matches(':').count() == 1 => rest
             .split_once(':')
             .map_or((rest, None), |(h, p)| (h, Some(p))),

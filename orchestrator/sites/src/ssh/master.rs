@@ -1,10 +1,11 @@
-//! The connection that all others go through: an ssh in the foreground whose standard input cvc holds, so that it ends with cvc.
+//! The ssh master process, whose connection all commands share. The process runs in the foreground, with a standard input that cvc holds open, so
+//! that the process ends with cvc.
 
 use super::{
     config, diagnostics, hops,
-    notice::Notice,
-    pins,
-    target::{Hop, Target},
+    notice::HostNotice,
+    pins::{self, Pinned},
+    target::{Hop, SshTarget},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_engine::host::{ChangedKey, HostError, THIS_MACHINE, tool};
@@ -21,33 +22,34 @@ use tokio::{
     time::timeout,
 };
 
-/// Time limit from the start of ssh to the first output from the host, over all jumps.
+/// Time limit from the start of ssh to the first output of the host, over all jumps.
 const LIMIT: Duration = Duration::from_secs(3 * config::CONNECT_S);
-/// Maximum number of bytes of ssh's messages that are kept, both of the beginning and of the end.
+/// Maximum number of bytes kept of the beginning, and of the end, of ssh's messages.
 const MAX_LOG: usize = 64 << 10;
 /// Line that the remote shell prints once it is ready, after any output of its start-up files.
 const READY: &str = "cvc-ready";
 /// Prefix of the names of directories with control sockets.
 const PREFIX: &str = "cvc-ssh-";
-/// Name of the socket in its directory.
+/// Name of the control socket in its directory.
 const SOCKET: &str = "master";
-/// Maximum length of such a directory's path: a socket's path has at most 107 bytes, and ssh first creates it with 17 more.
+/// Maximum length of this directory's path, bytes: the path of a socket has at most 107 bytes, and ssh first creates the socket with a name that is
+/// 17 bytes longer.
 const MAX_DIR: usize = 60;
 
-/// A connection that is up.
+/// An established connection.
 #[derive(Debug)]
 pub(super) struct Master {
-    /// Commands go through it.
+    /// The session through which commands are sent.
     pub(super) session: Arc<Session>,
     child: Mutex<Child>,
     log: Arc<Mutex<String>>,
-    // dropped in this order, which ends the connection
+    // fields are dropped in this order, which ends the connection
     _line: ChildStdin,
     _dir: TempDir,
 }
 
 impl Master {
-    /// Whether it still answers.
+    /// Returns whether the connection still answers.
     pub(super) async fn is_up(&self) -> bool {
         let runs = matches!(self.child.lock().try_wait(), Ok(None));
         runs && matches!(
@@ -56,21 +58,21 @@ impl Master {
         )
     }
 
-    /// The last lines of ssh.
+    /// Returns the last lines of ssh's messages.
     pub(super) fn stderr_tail(&self) -> String {
         diagnostics::last(&self.log.lock())
     }
 
-    /// Its process here.
+    /// Returns the number of the ssh process.
     pub(super) fn pid(&self) -> Option<u32> {
         self.child.lock().id()
     }
 }
 
-/// Connects once.
+/// Makes one attempt to connect.
 pub(super) async fn connect(
-    target: &Target,
-    tell: &(dyn Fn(Notice) + Send + Sync),
+    target: &SshTarget,
+    report: &(dyn Fn(HostNotice) + Send + Sync),
 ) -> Result<Master, HostError> {
     let dir = directory()?;
     let path = Utf8Path::from_path(dir.path()).ok_or_else(|| HostError::Ssh {
@@ -111,7 +113,7 @@ pub(super) async fn connect(
         argv: argv.clone(),
         source,
     };
-    // a process group of its own: Ctrl-C is for cvc, which may still need the connection
+    // a separate process group: Ctrl-C is sent to cvc only, which may still need the connection
     let mut child = tool(&argv[0])
         .args(&argv[1..])
         .stdin(Stdio::piped())
@@ -132,7 +134,7 @@ pub(super) async fn connect(
     let listener = tokio::spawn(listen(err, Arc::clone(&log)));
     if !matches!(timeout(LIMIT, ready(out)).await, Ok(true)) {
         let gave_up = child.try_wait().is_ok_and(|s| s.is_none());
-        // of ssh all messages; it may be about to end by itself
+        // wait a moment for all messages of ssh, which may be about to end by itself
         if timeout(Duration::from_millis(500), child.wait())
             .await
             .is_err()
@@ -144,7 +146,7 @@ pub(super) async fn connect(
         return Err(why(target, &hops, &log, gave_up).await);
     }
     let seen = log.lock().clone();
-    pin(target, &hops, &seen, &fresh, tell).await?;
+    pin(target, &hops, &seen, &fresh, report).await?;
     let socket = dir.path().join(SOCKET).into_boxed_path();
     let session = Arc::new(Session::resume_mux(socket, None));
     Ok(Master {
@@ -156,9 +158,9 @@ pub(super) async fn connect(
     })
 }
 
-/// Waits until the shell there is ready.
+/// Waits until the remote shell is ready; returns false if the output ends before.
 async fn ready(out: tokio::process::ChildStdout) -> bool {
-    // start-up files may print without end
+    // start-up files of the shell may print without end
     let mut lines = BufReader::new(out.take(1 << 20)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         if line.trim_end() == READY {
@@ -168,7 +170,7 @@ async fn ready(out: tokio::process::ChildStdout) -> bool {
     false
 }
 
-/// Keeps ssh's messages: the beginning and the end.
+/// Reads ssh's messages, and keeps their beginning and their end in `log`.
 async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
     let mut lines = BufReader::new(err).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
@@ -185,8 +187,8 @@ async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
     }
 }
 
-/// Explains why no connection was made.
-async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostError {
+/// Returns the reason why no connection was made.
+async fn why(target: &SshTarget, hops: &[Hop], log: &str, gave_up: bool) -> HostError {
     let host = target.name.clone();
     let show = |found: Option<String>| found.unwrap_or_else(|| "an unknown key".to_owned());
     let known = |file: &str, line| {
@@ -218,7 +220,7 @@ async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostErr
     if let Some(name) = diagnostics::unknown(log) {
         let offered = show(diagnostics::offered(log));
         let hop = hops.iter().find(|h| h.name == name);
-        // pinned only with keys of other types: unknown to ssh, but changed to people
+        // the host is pinned only with keys of other types: ssh calls the key unknown, but for the user it has changed
         if let Some(file) = hop.and_then(|h| h.pinned.as_ref())
             && let Some(line) = pins::lines_of(file, &name)
                 .ok()
@@ -254,25 +256,25 @@ async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostErr
     diagnostics::interpret(&target.name, hops, log)
 }
 
-/// Pins the keys of all hosts on the way that are not pinned yet.
+/// Pins the keys of all hosts of the connection that are not pinned yet.
 async fn pin(
-    target: &Target,
+    target: &SshTarget,
     hops: &[Hop],
     log: &str,
     fresh: &Utf8Path,
-    tell: &(dyn Fn(Notice) + Send + Sync),
+    report: &(dyn Fn(HostNotice) + Send + Sync),
 ) -> Result<(), HostError> {
     for found in diagnostics::recognised(log) {
-        // ssh looks for `host` too where `[host]:port` is not known
+        // if ssh finds no key for `[host]:port`, it looks for `host`
         let hop = hops
             .iter()
             .find(|h| h.pinned.is_none() && (h.name == found.name || h.hostname == found.name));
         let Some((hop, key)) = hop.zip(pins::key_at(Utf8Path::new(&found.file), found.line)) else {
             continue;
         };
-        if pins::pin(&target.pinned, &hop.name, &key)? {
+        if pins::pin(&target.pinned, &hop.name, &key)? == Pinned::Now {
             let fingerprint = pins::fingerprint(&key).await.unwrap_or_default();
-            tell(Notice::Pinned {
+            report(HostNotice::Pinned {
                 host: hop.name.clone(),
                 fingerprint,
                 vouched_by: Some(found.file),
@@ -280,15 +282,15 @@ async fn pin(
             });
         }
     }
-    // unknown keys, if the site accepts them
+    // accept unknown keys, if the site allows that
     for hop in hops.iter().filter(|h| h.pinned.is_none()) {
         for line in pins::lines_of(fresh, &hop.name)? {
             let Some(key) = pins::key_at(fresh, line) else {
                 continue;
             };
-            if pins::pin(&target.pinned, &hop.name, &key)? {
+            if pins::pin(&target.pinned, &hop.name, &key)? == Pinned::Now {
                 let fingerprint = pins::fingerprint(&key).await.unwrap_or_default();
-                tell(Notice::Pinned {
+                report(HostNotice::Pinned {
                     host: hop.name.clone(),
                     fingerprint,
                     vouched_by: None,
@@ -300,7 +302,7 @@ async fn pin(
     Ok(())
 }
 
-/// Makes a private directory with a short path, and removes those that killed processes of cvc left.
+/// Creates a private directory with a short path, and removes directories left by killed processes of cvc.
 fn directory() -> Result<TempDir, HostError> {
     let given = [
         std::env::var("XDG_RUNTIME_DIR").ok().map(Utf8PathBuf::from),
@@ -318,7 +320,7 @@ fn directory() -> Result<TempDir, HostError> {
         if old.file_name().to_string_lossy().starts_with(PREFIX)
             && is_dead(&old.path().join(SOCKET))
         {
-            // somebody else's cannot be removed
+            // ignore errors: a directory of another user cannot be removed
             let _ = fs::remove_dir_all(old.path());
         }
     }
@@ -331,7 +333,7 @@ fn directory() -> Result<TempDir, HostError> {
     })
 }
 
-/// Whether the process that listened on this socket has ended. A socket that is not there yet may still come.
+/// Returns whether the process that listened on this socket has ended. A missing socket does not count as dead, because it may still be created.
 fn is_dead(socket: &Path) -> bool {
     UnixStream::connect(socket).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }

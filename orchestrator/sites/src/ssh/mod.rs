@@ -1,7 +1,7 @@
-//! A machine reached by the user's own OpenSSH: one connection for all commands, restored when it is lost.
+//! A machine reached by the user's own OpenSSH. All commands share one connection; a lost connection is restored.
 //!
-//! Commands use the control socket directly (the crate's native-mux) instead of one ssh process each: that gives real exit codes, needs no
-//! process, and never falls back to a direct connection without time limits, as ssh does once its master has died.
+//! Commands use the control socket directly (the crate's native-mux), not one ssh process each. This gives real exit codes, needs no process, and
+//! never falls back to a direct connection without time limits, as ssh does after its master has died.
 
 mod config;
 pub mod diagnostics;
@@ -15,11 +15,11 @@ mod run;
 mod target;
 mod transfer;
 
-pub use notice::Notice;
+pub use notice::HostNotice;
 pub use pins::file_of as pinned_file;
 pub use pipe::Pipe;
-pub use target::{Hop, Target};
-pub use transfer::{Progress, unpack};
+pub use target::{Hop, SshTarget};
+pub use transfer::{TransferProgress, unpack};
 
 use backon::{ExponentialBuilder, Retryable};
 use camino::Utf8PathBuf;
@@ -37,48 +37,48 @@ use std::{
 };
 use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 
-/// Delay between checks of how long to wait for a host.
+/// Interval at which the time limit for a host is checked again while waiting.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long to try to connect.
+/// Time limit for repeated attempts to connect.
 #[derive(Clone, Copy)]
-enum Patience {
-    /// Once.
+enum ConnectLimit {
+    /// A single attempt.
     None,
-    /// As long as the host's patience at that time allows.
+    /// The host's current patience, see [`SshHost::set_patience`].
     OfHost,
-    /// For this time.
+    /// Repeated attempts until this time has passed.
     For(Duration),
 }
 
-/// Time to wait for a lost host, unless [`SshHost::set_patience`] says otherwise.
+/// Default time to wait for a lost host; [`SshHost::set_patience`] changes it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum number of commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes
-/// one.
+/// Maximum number of concurrent commands on one connection: sshd allows ten sessions (MaxSessions), and the connection itself uses one of these
+/// sessions.
 const MAX_AT_ONCE: usize = 8;
-/// Time limit for retries at an sshd without a free session.
+/// Time limit for retries while sshd has no free session.
 const FULL: Duration = Duration::from_secs(30);
-/// Time for the far side to end a program before this side gives up.
+/// Additional time for the remote side to end a program before this side gives up.
 const GRACE: Duration = Duration::from_secs(4);
-/// Time limit for small questions and single files.
+/// Time limit for short queries and single files.
 const SHORT: Duration = Duration::from_secs(60);
-/// Maximum number of attempts at operations that may be repeated.
+/// Maximum number of attempts at an operation that is safe to repeat.
 const ATTEMPTS: usize = 4;
 
-type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+type Listener = Arc<dyn Fn(HostNotice) + Send + Sync>;
 
 struct Inner {
-    target: Target,
+    target: SshTarget,
     master: Mutex<Option<Arc<Master>>>,
     permits: Arc<Semaphore>,
     home: OnceCell<Utf8PathBuf>,
     patience_ms: AtomicU64,
-    /// Whether it was ever reached; a host that never was is not waited for.
+    /// Whether the host was ever reached. Connecting to a host that was never reached is not retried.
     reached: AtomicBool,
-    tell: Listener,
+    report: Listener,
 }
 
-/// A machine over ssh. Clones share the connection, which ends with the last of them.
+/// A machine reached over ssh. Clones share one connection, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct SshHost(Arc<Inner>);
 
@@ -92,12 +92,12 @@ impl fmt::Debug for SshHost {
 
 impl SshHost {
     /// Creates a host without connecting to it.
-    pub fn new(target: Target) -> Self {
+    pub fn new(target: SshTarget) -> Self {
         Self::with_listener(target, Arc::new(|_| ()))
     }
 
-    /// Creates a host that reports its notices to `tell`.
-    pub fn with_listener(target: Target, tell: Listener) -> Self {
+    /// Creates a host that passes its notices to `report`.
+    pub fn with_listener(target: SshTarget, report: Listener) -> Self {
         Self(Arc::new(Inner {
             target,
             master: Mutex::new(None),
@@ -105,16 +105,16 @@ impl SshHost {
             home: OnceCell::new(),
             patience_ms: AtomicU64::new(u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX)),
             reached: AtomicBool::new(false),
-            tell,
+            report,
         }))
     }
 
-    /// Its target.
-    pub fn target(&self) -> &Target {
+    /// Returns the machine and how to reach it.
+    pub fn target(&self) -> &SshTarget {
         &self.0.target
     }
 
-    /// Sets how long operations wait for a host that was reached before, including those that already wait.
+    /// Sets how long operations wait for a host that was reached before. Applies to operations that are waiting already, too.
     pub fn set_patience(&self, patience: Duration) {
         self.0.patience_ms.store(
             u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
@@ -122,34 +122,36 @@ impl SshHost {
         );
     }
 
-    /// Connects, if it is not connected. A host that was never reached gets one attempt, so that a wrong name is reported at once; one that
-    /// was reached before is waited for.
+    /// Connects, if not connected. A host that was never reached gets a single attempt, so that a wrong name is reported at once. For a host that was
+    /// reached before, attempts are repeated.
     ///
     /// # Errors
-    /// Why it cannot be reached.
+    /// The reason why the host cannot be reached.
     pub async fn connect(&self) -> Result<(), HostError> {
         self.up().await.map(|_| ())
     }
 
-    /// Connects, trying again within a time limit.
+    /// Connects, repeating attempts within this time limit.
     ///
     /// # Errors
-    /// The last reason why it could not be reached.
+    /// The reason why the last attempt failed.
     pub async fn connect_within(&self, patience: Duration) -> Result<(), HostError> {
-        self.up_within(Patience::For(patience)).await.map(|_| ())
+        self.up_within(ConnectLimit::For(patience))
+            .await
+            .map(|_| ())
     }
 
-    /// The process of the connection on this machine, for tests that end it.
+    /// Returns the process number of ssh on this machine, so that tests can end the process.
     pub async fn connection_pid(&self) -> Option<u32> {
         self.0.master.lock().await.as_ref().and_then(|m| m.pid())
     }
 
-    /// Ends the connection; the next operation makes a new one.
+    /// Ends the connection; the next operation connects again.
     pub async fn disconnect(&self) {
         *self.0.master.lock().await = None;
     }
 
-    /// An argument vector of ssh to this host for others to use: the same rules, and nothing but pinned keys.
+    /// Returns the command line with which another program runs ssh to this host. It has cvc's rules for ssh, and accepts only pinned keys.
     pub fn command_line(&self) -> Vec<String> {
         let target = &self.0.target;
         let mut argv = vec!["ssh".to_owned()];
@@ -164,9 +166,9 @@ impl SshHost {
 
     async fn up(&self) -> Result<Arc<Master>, HostError> {
         self.up_within(if self.0.reached.load(Ordering::Relaxed) {
-            Patience::OfHost
+            ConnectLimit::OfHost
         } else {
-            Patience::None
+            ConnectLimit::None
         })
         .await
     }
@@ -175,15 +177,15 @@ impl SshHost {
         Duration::from_millis(self.0.patience_ms.load(Ordering::Relaxed))
     }
 
-    async fn up_within(&self, patience: Patience) -> Result<Arc<Master>, HostError> {
+    async fn up_within(&self, patience: ConnectLimit) -> Result<Arc<Master>, HostError> {
         let inner = &self.0;
-        // others that come while the connection is being made wait for the same one
+        // concurrent callers wait here and use the same new connection
         let mut current = inner.master.lock().await;
         if let Some(master) = &*current {
             if master.is_up().await {
                 return Ok(Arc::clone(master));
             }
-            (inner.tell)(Notice::Lost {
+            (inner.report)(HostNotice::Lost {
                 host: inner.target.name.clone(),
                 message: master.stderr_tail(),
             });
@@ -192,13 +194,13 @@ impl SshHost {
         let again = inner.reached.load(Ordering::Relaxed);
         let begin = Instant::now();
         let made = match patience {
-            Patience::None => self.connect_once().await,
-            Patience::OfHost => self.with_patience(|| self.patience()).await,
-            Patience::For(time) => self.with_patience(|| time).await,
+            ConnectLimit::None => self.connect_once().await,
+            ConnectLimit::OfHost => self.with_patience(|| self.patience()).await,
+            ConnectLimit::For(time) => self.with_patience(|| time).await,
         };
         let master = Arc::new(made?);
         if again {
-            (inner.tell)(Notice::Back {
+            (inner.report)(HostNotice::Back {
                 host: inner.target.name.clone(),
                 away_s: begin.elapsed().as_secs_f64(),
             });
@@ -210,7 +212,7 @@ impl SshHost {
 
     async fn connect_once(&self) -> Result<Master, HostError> {
         let (inner, began) = (&self.0, Instant::now());
-        let made = master::connect(&inner.target, &*inner.tell).await;
+        let made = master::connect(&inner.target, &*inner.report).await;
         let ended = match &made {
             Ok(_) => Ended::Exit(Some(0), ""),
             Err(error) => Ended::Failed(error),
@@ -238,12 +240,12 @@ impl SshHost {
             .notify(|error, _| {
                 let message = error.to_string();
                 let mut last = last.lock();
-                // each reason is reported once
+                // report each reason once
                 if last
                     .as_ref()
                     .is_none_or(|l: &HostError| l.to_string() != message)
                 {
-                    (inner.tell)(Notice::Lost {
+                    (inner.report)(HostNotice::Lost {
                         host: inner.target.name.clone(),
                         message,
                     });
@@ -254,7 +256,7 @@ impl SshHost {
                     message: error.to_string(),
                 });
             });
-        // it may shrink meanwhile, for a machine that turns out to be gone
+        // the patience may be reduced meanwhile, when the machine is found to be lost
         let begin = Instant::now();
         let at_its_end = async {
             while let Some(rest) = patience()
@@ -274,7 +276,7 @@ impl SshHost {
         }
     }
 
-    /// Starts a command there.
+    /// Starts a command on the host.
     async fn start(
         &self,
         line: &str,
@@ -298,7 +300,7 @@ impl SshHost {
             };
             let message = std::error::Error::source(&error)
                 .map_or_else(|| error.to_string(), ToString::to_string);
-            // sshd counts sessions until it has cleaned up after them; a refused command has not started
+            // sshd counts a session until it has cleaned up after it: a refused command was not started and can be retried
             if message.contains("refused") && begin.elapsed() < FULL && master.is_up().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -315,7 +317,7 @@ impl SshHost {
         }
     }
 
-    /// The error of a failed command: `Lost` if the connection is lost.
+    /// Returns the error of a failed command: `Lost` if the connection is lost, otherwise an error with this message.
     async fn ended(&self, master: &Master, during: &str, message: String) -> HostError {
         if master.is_up().await {
             HostError::Ssh {

@@ -3,37 +3,37 @@
 use camino::Utf8PathBuf;
 use std::fmt;
 
-/// Something that users should know about a connection.
+/// A notice to the user about a connection.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Notice {
-    /// A host key was pinned; from now on only this one counts.
+pub enum HostNotice {
+    /// A host key was pinned: from now on no other key of this host is accepted.
     Pinned {
         /// Name of the host in known-hosts files.
         host: String,
         /// Fingerprint of the key.
         fingerprint: String,
-        /// The user's file that had it; `None` if none had it and first contacts are accepted.
+        /// The user's file that contained the key; `None` if the key was accepted at a first contact.
         vouched_by: Option<String>,
-        /// File in which it is pinned.
+        /// File into which the key was pinned.
         file: Utf8PathBuf,
     },
     /// The connection is lost and is being restored.
     Lost {
-        /// Which host.
+        /// The host.
         host: String,
         /// The reason.
         message: String,
     },
-    /// The connection is there again.
+    /// The connection is restored.
     Back {
-        /// Which host.
+        /// The host.
         host: String,
         /// Time without a connection, seconds.
         away_s: f64,
     },
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for HostNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pinned {

@@ -1,4 +1,4 @@
-//! The pinned host keys of a site, in a known-hosts file of cvc's own. Only first contacts add to it.
+//! The pinned host keys of a site, in a known-hosts file that only cvc uses. Keys are added at first contacts only.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_engine::host::{HostError, output_within, tool};
@@ -8,26 +8,26 @@ use std::{
     os::unix::fs::OpenOptionsExt,
 };
 
-/// Path of the pinned host keys of a site: `~/.config/cvc/known_hosts/SITE`, `$XDG_CONFIG_HOME` honoured.
+/// Returns the path of the pinned host keys of a site: `~/.config/cvc/known_hosts/SITE`, or below `$XDG_CONFIG_HOME`.
 pub fn file_of(site: &str) -> Utf8PathBuf {
     cvc_core::paths::config().join("known_hosts").join(site)
 }
 
-/// A key, as a line of a known-hosts file has it.
+/// A host key, as in a line of a known-hosts file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// `@cert-authority ` or nothing.
+pub(super) struct PinnedKey {
+    /// `@cert-authority `, or empty.
     pub(super) marker: String,
-    /// Its type and the key itself.
+    /// Key type and key.
     pub(super) key: String,
 }
 
-/// Whether the file has a key for this name.
+/// Returns whether the file contains a key for this host name.
 pub(super) fn has(file: &Utf8Path, name: &str) -> Result<bool, HostError> {
     Ok(!lines_of(file, name)?.is_empty())
 }
 
-/// The lines, from 1, on which the file has this name.
+/// Returns the numbers of the lines, from 1, that contain this host name.
 pub(super) fn lines_of(file: &Utf8Path, name: &str) -> Result<Vec<usize>, HostError> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -48,8 +48,8 @@ pub(super) fn lines_of(file: &Utf8Path, name: &str) -> Result<Vec<usize>, HostEr
         .collect())
 }
 
-/// The key on a line of a file, counted from 1.
-pub(super) fn key_at(file: &Utf8Path, line: usize) -> Option<Key> {
+/// Returns the key on a line of a file, counted from 1.
+pub(super) fn key_at(file: &Utf8Path, line: usize) -> Option<PinnedKey> {
     let text = fs::read_to_string(file).ok()?;
     let words: Vec<&str> = text
         .lines()
@@ -60,14 +60,22 @@ pub(super) fn key_at(file: &Utf8Path, line: usize) -> Option<Key> {
         Some((first, rest)) if first.starts_with('@') => (format!("{first} "), rest),
         _ => (String::new(), words.as_slice()),
     };
-    Some(Key {
+    Some(PinnedKey {
         marker,
         key: format!("{} {}", words.get(1)?, words.get(2)?),
     })
 }
 
-/// Pins a key, unless the name has one by now.
-pub(super) fn pin(file: &Utf8Path, name: &str, key: &Key) -> Result<bool, HostError> {
+/// Whether [`pin`] added a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pinned {
+    Now,
+    /// The name had a key already.
+    Before,
+}
+
+/// Adds a key for a host name, unless the file contains one for it.
+pub(super) fn pin(file: &Utf8Path, name: &str, key: &PinnedKey) -> Result<Pinned, HostError> {
     let dir = file.parent().unwrap_or(Utf8Path::new("."));
     fs::create_dir_all(dir).map_err(|e| failed("create", dir, e))?;
     let open = OpenOptions::new()
@@ -78,9 +86,9 @@ pub(super) fn pin(file: &Utf8Path, name: &str, key: &Key) -> Result<bool, HostEr
         .open(file);
     let mut pins: File = open.map_err(|e| failed("open", file, e))?;
     pins.lock().map_err(|e| failed("lock", file, e))?;
-    // another host of the site, or another cvc, may have been first
+    // another host of the site, or another process of cvc, may have added the key meanwhile
     if has(file, name)? {
-        return Ok(false);
+        return Ok(Pinned::Before);
     }
     let mut text = String::new();
     pins.read_to_string(&mut text)
@@ -94,7 +102,7 @@ pub(super) fn pin(file: &Utf8Path, name: &str, key: &Key) -> Result<bool, HostEr
     pins.write_all(line.as_bytes())
         .and_then(|()| pins.sync_all())
         .map_err(|e| failed("write", file, e))?;
-    Ok(true)
+    Ok(Pinned::Now)
 }
 
 fn failed(action: &'static str, path: &Utf8Path, source: io::Error) -> HostError {
@@ -106,8 +114,8 @@ fn failed(action: &'static str, path: &Utf8Path, source: io::Error) -> HostError
     }
 }
 
-/// The fingerprint of a key, as ssh writes it; ssh-keygen computes it.
-pub(super) async fn fingerprint(key: &Key) -> Option<String> {
+/// Returns the fingerprint of a key in ssh's format, computed by ssh-keygen.
+pub(super) async fn fingerprint(key: &PinnedKey) -> Option<String> {
     let dir = tempfile::tempdir().ok()?;
     let path = dir.path().join("key");
     fs::write(&path, format!("{}\n", key.key)).ok()?;
@@ -132,14 +140,14 @@ mod tests {
     fn a_name_is_pinned_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = Utf8PathBuf::from_path_buf(dir.path().join("deep/site")).expect("text");
-        let key = |n: u8| Key {
+        let key = |n: u8| PinnedKey {
             marker: String::new(),
             key: format!("ssh-ed25519 AAAA{n}"),
         };
         assert!(!has(&file, "n1").expect("reads"));
-        assert!(pin(&file, "n1", &key(1)).expect("pins"));
-        assert!(pin(&file, "[n1]:2222", &key(2)).expect("pins"));
-        assert!(!pin(&file, "n1", &key(3)).expect("is there"));
+        let pinned = [("n1", 1), ("[n1]:2222", 2), ("n1", 3)]
+            .map(|(name, n)| pin(&file, name, &key(n)).expect("pins"));
+        assert_eq!(pinned, [Pinned::Now, Pinned::Now, Pinned::Before]);
         assert_eq!(
             fs::read_to_string(&file).expect("a file"),
             "n1 ssh-ed25519 AAAA1\n[n1]:2222 ssh-ed25519 AAAA2\n"
@@ -150,19 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_stays_apart() {
+    fn a_torn_last_line_stays_separate() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = Utf8PathBuf::from_path_buf(dir.path().join("site")).expect("text");
         fs::write(&file, "@cert-authority *.x ssh-rsa AAAA").expect("writes");
         let ca = key_at(&file, 1).expect("a key");
         assert_eq!(
             ca,
-            Key {
+            PinnedKey {
                 marker: "@cert-authority ".into(),
                 key: "ssh-rsa AAAA".into()
             }
         );
-        assert!(pin(&file, "n1", &ca).expect("pins"));
+        assert_eq!(pin(&file, "n1", &ca).expect("pins"), Pinned::Now);
         assert_eq!(
             fs::read_to_string(&file).expect("a file").lines().nth(1),
             Some("@cert-authority n1 ssh-rsa AAAA")

@@ -1,4 +1,4 @@
-//! A long-lived channel to a program on the other side.
+//! A long-lived connection to a program on a remote machine.
 
 use super::{Master, SshHost, remote};
 use cvc_engine::host::{Host, HostError};
@@ -11,17 +11,17 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Maximum number of bytes of standard error that are kept: the last ones.
+/// Maximum number of bytes kept of the end of standard error.
 const MAX_MESSAGE: usize = 16 << 10;
-/// Time limit for reading standard error after the end of a program, whose children may hold it open.
+/// Time limit for reading standard error after a program has ended. Its children may keep the pipe open.
 const LAST_OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// A remote program with its standard streams. Dropping it closes the program's input, but does not end the program.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Its input; dropping it ends it.
+    /// Input of the program; dropping it closes the input.
     pub stdin: Option<ChildStdin>,
-    /// Its output, to be read by lines.
+    /// Output of the program, to be read by lines.
     pub stdout: BufReader<ChildStdout>,
     host: SshHost,
     child: Child<Arc<Session>>,
@@ -33,11 +33,11 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Closes its input and waits for its end, ignoring further output. Returns the exit code (`None` if a signal ended it) and the end of
-    /// its standard error.
+    /// Closes the program's input and waits for its end; further output is discarded. Returns the exit code (`None` if a signal ended it) and the end
+    /// of its standard error.
     ///
     /// # Errors
-    /// When the connection was lost.
+    /// The connection was lost.
     pub async fn wait(mut self) -> Result<(Option<i32>, String), HostError> {
         drop(self.stdin.take());
         // drain the output, so that the program does not block on a full pipe
@@ -46,7 +46,7 @@ impl Pipe {
             .host
             .end(self.child, &self.master, &self.during)
             .await?;
-        // its last output may still be on its way
+        // the last output may not have arrived yet
         let _ = tokio::time::timeout(LAST_OUTPUT_LIMIT, self.hearing).await;
         let message = self.stderr.lock().clone();
         if code == Some(127) && message.trim_end().ends_with(remote::NO_PROGRAM) {
@@ -58,18 +58,17 @@ impl Pipe {
         Ok((code, message))
     }
 
-    /// The end of its standard error so far.
+    /// Returns the end of the standard error received until now.
     pub fn stderr_tail(&self) -> String {
         self.stderr.lock().clone()
     }
 }
 
 impl SshHost {
-    /// Starts a remote program and keeps its streams. There is no time limit: the connection is watched, and ends when the other side is
-    /// silent.
+    /// Starts a remote program and returns its streams. There is no time limit, but the connection ends if the remote machine stops answering.
     ///
     /// # Errors
-    /// When it cannot be started. A missing program is reported only at its end.
+    /// The program cannot be started. A missing program is reported only by [`Pipe::wait`].
     pub async fn pipe(&self, argv: &[String]) -> Result<Pipe, HostError> {
         let during = argv.first().cloned().unwrap_or_default();
         let line = remote::program(argv, &BTreeMap::new(), None);

@@ -1,13 +1,13 @@
-//! Command lines for a remote shell, and what its exit codes and its programs' messages say about files.
+//! Command lines for a remote shell, and the interpretation of exit codes and of programs' messages about files.
 //!
-//! All of them run in the C locale: what programs say is read here, and the machine may speak another language.
+//! All commands run in the C locale: their messages are parsed here, and the machine may be set to another language.
 
 use cvc_engine::render::shell_quote;
 use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
 
-/// Message that the remote side, and only it, prints for a missing program.
+/// Message that only a script on the remote machine prints, for a missing program.
 pub(super) const NO_PROGRAM: &str = "cvc: no such program";
-/// Exit codes of cvc's own scripts, of which no program that they call makes use.
+/// Exit codes of cvc's own scripts; the programs that they call do not use these codes.
 const CODES: [(i32, ErrorKind); 7] = [
     (NOT_FOUND, ErrorKind::NotFound),
     (DENIED, ErrorKind::PermissionDenied),
@@ -27,7 +27,7 @@ const UNEXPLAINED: i32 = 87;
 /// Time between TERM and KILL for a remote program.
 const KILL_AFTER_S: u64 = 2;
 
-/// The command line that runs a program in the login's environment and these variables, and ends it when the time is up.
+/// Returns the command line that runs a program in the environment of the login and with these variables, and ends it at the time limit.
 pub(super) fn program(
     argv: &[String],
     env: &BTreeMap<String, String>,
@@ -35,7 +35,7 @@ pub(super) fn program(
 ) -> String {
     let words: Vec<String> = argv.iter().map(|a| shell_quote(a)).collect();
     let mut script = format!("set -- {}; ", words.join(" "));
-    // before PATH changes; without timeout(1), only this side limits the time
+    // find timeout(1) before PATH changes; without it, only this side limits the time
     if let Some(limit) = limit {
         let limit_s = limit.as_secs_f64().ceil().max(1.0);
         script += &format!("t=$(command -v timeout) && t=\"$t -k {KILL_AFTER_S} {limit_s}\"; ");
@@ -53,13 +53,13 @@ pub(super) fn program(
     shell(&script)
 }
 
-/// The command line that runs a script in the POSIX shell, whatever the login shell is, and in the C locale, whatever the machine speaks.
+/// Returns the command line that runs a script in the POSIX shell and the C locale, whatever the login shell is.
 pub(super) fn shell(script: &str) -> String {
     format!("exec env LC_ALL=C sh -c {}", shell_quote(script))
 }
 
-/// Defines `why PATH`, which ends a script with the code for the reason why a path cannot be read. A file is missing only if the directory that
-/// is to have it says so: a file system that fails for a moment has no entry to show either.
+/// Defines the shell function `why PATH`, which exits with the code for the reason why a path cannot be read. A file counts as missing only if its
+/// directory can be listed and does not contain it, because a file system that fails for a moment also shows no files.
 fn why() -> String {
     format!(
         "why() {{ p=$1; [ -d \"$p\" ] && exit {IS_A_DIRECTORY}; [ -e \"$p\" ] && {{ [ -r \"$p\" ] && exit {UNEXPLAINED}; exit {DENIED}; }}; \
@@ -69,7 +69,7 @@ fn why() -> String {
     )
 }
 
-/// A script that writes a file to standard output.
+/// Returns a script that writes a file to standard output.
 pub(super) fn give(from: &str) -> String {
     shell(&format!(
         "{}f={}; cat <\"$f\" && exit 0; why \"$f\"",
@@ -78,7 +78,7 @@ pub(super) fn give(from: &str) -> String {
     ))
 }
 
-/// A script that writes a directory to standard output as an archive, without what matches the patterns.
+/// Returns a script that writes a directory to standard output as an archive, without the files that match the patterns.
 pub(super) fn give_tree(from: &str, exclude: &[&str]) -> String {
     let exclude: String = exclude
         .iter()
@@ -93,24 +93,24 @@ pub(super) fn give_tree(from: &str, exclude: &[&str]) -> String {
     ))
 }
 
-/// A script that stores a file of a given size from standard input atomically, and synced where that is possible for one file.
+/// Returns a script that stores `bytes` bytes of standard input in a file atomically, synced if the machine can sync a single file.
 pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     let mode = mode
         .map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777))
         .unwrap_or_default();
-    // the shell cannot ask for these two; a program's message, always in English here, is shown too
-    let told = format!(
-        "told() {{ printf '%s\\n' \"$1\" >&2; case $1 in *'No space left'*|*'quota exceeded'*) exit {FULL};; *'Read-only file system'*) exit {READ_ONLY};; esac; }}; "
+    // the shell cannot test these two conditions: compare the program's message, which is English in the C locale, and print it too
+    let report = format!(
+        "report() {{ printf '%s\\n' \"$1\" >&2; case $1 in *'No space left'*|*'quota exceeded'*) exit {FULL};; *'Read-only file system'*) exit {READ_ONLY};; esac; }}; "
     );
     let directory = format!(
         "[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$f\"; }}; [ -w \"$d\" ] || exit {DENIED}; exit 1"
     );
     shell(&format!(
-        "{}{told}f={}; d=$(dirname \"$f\"); t=; t=$(mktemp \"$d/.cvc-XXXXXXXX\" 2>&1) || {{ told \"$t\"; {directory}; }}; \
+        "{}{report}f={}; d=$(dirname \"$f\"); t=; t=$(mktemp \"$d/.cvc-XXXXXXXX\" 2>&1) || {{ report \"$t\"; {directory}; }}; \
          trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; \
-         m=$({{ cat >\"$t\"; }} 2>&1) || {{ told \"$m\"; exit 1; }}; n=$(wc -c <\"$t\"); \
+         m=$({{ cat >\"$t\"; }} 2>&1) || {{ report \"$m\"; exit 1; }}; n=$(wc -c <\"$t\"); \
          [ \"$n\" -eq {bytes} ] || {{ echo \"got $n bytes of {bytes}\" >&2; exit 1; }}; \
-         {}{mode}{{ sync \"$t\" 2>/dev/null || :; }} && m=$(mv -f \"$t\" \"$f\" 2>&1) || {{ told \"$m\"; exit 1; }}",
+         {}{mode}{{ sync \"$t\" 2>/dev/null || :; }} && m=$(mv -f \"$t\" \"$f\" 2>&1) || {{ report \"$m\"; exit 1; }}",
         why(),
         shell_quote(to),
         if mode.is_empty() {
@@ -121,7 +121,7 @@ pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     ))
 }
 
-/// The kind of an error: by the exit code of a script of cvc, else by what a program said, in English as all do in the C locale.
+/// Returns the kind of an error from the exit code of a cvc script, or else from the program's message, which is English in the C locale.
 pub(super) fn kind(code: Option<i32>, message: &str) -> ErrorKind {
     const KINDS: [(&str, ErrorKind); 7] = [
         ("No such file", ErrorKind::NotFound),
@@ -157,14 +157,14 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
         let mut child = command.spawn().expect("a shell");
-        // a line that fails reads nothing
+        // a command line that fails does not read its input
         let _ = child.stdin.take().expect("input").write_all(input);
         child.wait_with_output().expect("ends")
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// What a login shell does with the line must leave every argument and variable as it was.
+        /// The login shell passes every argument and variable of the line on unchanged.
         #[test]
         fn arguments_arrive_as_they_were(args in proptest::collection::vec("[^\0]{0,12}", 0..4), value in "[^\0]{0,12}") {
             let mut argv = vec!["printf".to_owned(), "%s\\0".to_owned()];
@@ -206,9 +206,9 @@ mod tests {
         assert_eq!(kind(nowhere.status.code(), ""), ErrorKind::NotFound);
     }
 
-    /// A head of which every program that speaks of files does so in Portuguese.
+    /// Returns a directory of programs that print their messages about files in Portuguese.
     fn in_portuguese(line: &str, input: &[u8]) -> std::process::Output {
-        // no locale of this machine is needed: these programs mind no locale at all
+        // this machine needs no Portuguese locale: these programs ignore the locale
         const SAYS: [(&str, &str); 3] = [
             ("cat", "Arquivo ou diretório inexistente"),
             ("mktemp", "Permissão negada"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_known_whatever_language_programs_speak() {
+    fn problems_with_files_are_detected_in_any_locale() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
         let (file, odd) = (at("file"), at("odd '*' [x]"));
@@ -279,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_from_other_failures() {
+    fn a_full_disk_is_distinguished_from_other_failures() {
         let dir = tempfile::tempdir().expect("a directory");
         let to = dir.path().join("file");
-        // the script's own file becomes the device that is always full
+        // the script's temporary file is the device that is always full
         let full = dir.path().join("mktemp");
         std::fs::write(&full, "#!/bin/sh\nln -s /dev/full \"$(dirname \"$0\")/link\" && echo \"$(dirname \"$0\")/link\"\n")
             .expect("writes");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_speak_english_whatever_the_caller_has_set() {
+    fn programs_run_in_the_c_locale_in_any_environment() {
         let line = program(
             &["printenv".into(), "LC_ALL".into()],
             &BTreeMap::new(),

@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Maximum size of a file that is read at once; larger ones are downloaded.
+/// Maximum size of a file read into memory, bytes; for larger files use `download`.
 const MAX_FILE: u64 = 1 << 30;
 
 /// The result of a command, with its output as bytes.
@@ -25,7 +25,7 @@ pub(super) struct Raw {
 }
 
 impl SshHost {
-    /// Runs a command line with some input, and waits for its end.
+    /// Runs a command line with this input, and waits for its end.
     async fn exec(
         &self,
         line: &str,
@@ -58,7 +58,7 @@ impl SshHost {
         );
         let feed = async {
             if let Some(mut stdin) = stdin {
-                // a program that does not read its input explains itself by its exit code
+                // ignore write errors: a program that does not read its input reports the reason by its exit code
                 let _ = stdin.write_all(input).await;
                 let _ = stdin.shutdown().await;
             }
@@ -79,8 +79,8 @@ impl SshHost {
         })
     }
 
-    /// Waits for the end of a command whose output has ended, and drops any late output. A signal and a lost connection look the same here;
-    /// the connection itself tells them apart.
+    /// Waits for the end of a command whose output has ended, and discards late output. A signal and a lost connection cannot be distinguished here,
+    /// only by testing the connection.
     pub(super) async fn end(
         &self,
         child: Child<Arc<Session>>,
@@ -103,7 +103,7 @@ impl SshHost {
         }
     }
 
-    /// Runs a program that may be repeated, and repeats it if the connection is lost meanwhile.
+    /// Runs a program that is safe to repeat, and repeats it if the connection is lost meanwhile.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -122,7 +122,7 @@ impl SshHost {
         }
     }
 
-    /// Runs a short script that may be repeated, and returns its standard output.
+    /// Runs a short script that is safe to repeat, and returns its standard output.
     pub(super) async fn script(
         &self,
         line: &str,
@@ -145,10 +145,10 @@ impl SshHost {
         }
     }
 
-    /// The home directory of the remote user; asked for once.
+    /// Returns the home directory of the remote user; it is queried once.
     ///
     /// # Errors
-    /// When the host cannot be reached or has none.
+    /// The host cannot be reached, or the user has no home directory.
     pub async fn home(&self) -> Result<Utf8PathBuf, HostError> {
         let ask = || async {
             let raw = self
@@ -156,7 +156,7 @@ impl SshHost {
                     &remote::shell("printf %s \"$HOME\""),
                     b"",
                     1 << 16,
-                    "while its home was asked for",
+                    "while its home directory was queried",
                 )
                 .await?;
             let home = String::from_utf8_lossy(&raw.stdout).into_owned();
@@ -177,7 +177,7 @@ impl SshHost {
     /// Resolves a remote path: `~` is the home directory of the remote user.
     ///
     /// # Errors
-    /// When the home directory cannot be asked for.
+    /// The home directory cannot be queried.
     pub async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
         match path.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -192,7 +192,7 @@ impl SshHost {
         }
     }
 
-    /// The error of a script about a file that ended with this code, or did not end by itself.
+    /// Returns the error of a script about a file, from its exit code; the code is `None` if the script did not exit by itself.
     pub(super) fn file_error(
         &self,
         action: &'static str,
@@ -234,7 +234,8 @@ impl Host for SshHost {
         &self.0.target.name
     }
 
-    /// The environment is that of a login without terminal, and `env`. After `Lost` it is unknown whether the program ran or ended.
+    /// Runs a program in the environment of a login without terminal, with the variables of `env`. After the error `Lost` it is unknown whether the
+    /// program ran or ended.
     async fn run(
         &self,
         argv: &[String],
@@ -249,7 +250,7 @@ impl Host for SshHost {
                 source,
             });
         };
-        // the time to connect does not count for the program
+        // the time to connect is not part of the program's time limit
         self.connect().await?;
         let begin = Instant::now();
         let line = remote::program(argv, env, Some(limit));
@@ -260,7 +261,7 @@ impl Host for SshHost {
         )
         .await;
         let raw = ran.map_err(|_| self.timeout(argv, limit))??;
-        // the codes of timeout(1), which did the ending there
+        // exit codes of timeout(1), which ended the program on the remote side
         if matches!(raw.code, Some(124 | 137) | None) && begin.elapsed() >= limit {
             return Err(self.timeout(argv, limit));
         }
@@ -312,7 +313,7 @@ impl Host for SshHost {
     }
 }
 
-/// A command line for a message.
+/// Returns a command line, shortened for a message.
 fn short(argv: &[String]) -> String {
     let line = argv.join(" ").replace('\n', " ");
     if line.chars().count() > 80 {

@@ -1,24 +1,24 @@
-//! A machine, how to reach it, and the machines on the way to it.
+//! A machine, its ssh settings, and the jump hosts before it.
 
 use super::pins;
 use camino::Utf8PathBuf;
 use cvc_core::hosts::{HostEntry, SshSettings};
 
-/// A machine, and how to reach it.
+/// A machine and its ssh settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The site's name for it.
+pub struct SshTarget {
+    /// Name of the machine in the site.
     pub name: String,
-    /// Its settings for ssh.
+    /// The machine's entry in the campaign file or inventory.
     pub entry: HostEntry,
-    /// How ssh is used; paths are resolved here.
+    /// The site's ssh settings, with resolved paths.
     pub ssh: SshSettings,
-    /// File with the pinned keys of the site: [`super::pinned_file`].
+    /// File with the pinned host keys of the site: [`super::pinned_file`].
     pub pinned: Utf8PathBuf,
 }
 
-impl Target {
-    /// A host of a site.
+impl SshTarget {
+    /// Creates the target for a host of a site.
     pub fn new(site: &str, entry: &HostEntry, ssh: &SshSettings) -> Self {
         let pinned = ssh
             .pinned
@@ -32,12 +32,12 @@ impl Target {
         }
     }
 
-    /// The destination for ssh.
+    /// Returns the destination argument for ssh.
     pub(super) fn destination(&self) -> &str {
         self.entry.address.as_deref().unwrap_or(&self.entry.name)
     }
 
-    /// User, port, key and the inventory's options as arguments of ssh.
+    /// Returns user, port, key and the inventory's options as arguments for ssh.
     pub(super) fn place(&self) -> Vec<String> {
         let mut args = Vec::new();
         if let Some(user) = &self.entry.user {
@@ -61,21 +61,21 @@ impl Target {
     }
 }
 
-/// One machine on the way.
+/// A machine through which a connection passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// As the command line or `ProxyJump` has it.
+    /// The machine as written on the command line or in `ProxyJump`.
     pub written: String,
-    /// Its name in known-hosts files.
+    /// Name of the machine in known-hosts files.
     pub name: String,
-    /// Name or address that is connected to.
+    /// Name or address to which ssh connects.
     pub hostname: String,
-    /// User there.
+    /// User name on the machine.
     pub user: String,
-    /// The pinned file, if it has its key.
+    /// File of pinned keys, if it contains the machine's key.
     pub pinned: Option<Utf8PathBuf>,
-    /// The user's files that may have its key.
+    /// The user's known-hosts files that may contain the machine's key.
     pub vouching: Vec<Utf8PathBuf>,
-    /// Whether the user's configuration has a command that gives keys.
+    /// Whether the user's configuration names a command that prints known keys.
     pub has_command: bool,
 }

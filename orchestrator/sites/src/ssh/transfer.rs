@@ -1,4 +1,4 @@
-//! Large files and directories.
+//! Transfers of large files and of directories.
 
 use super::{ATTEMPTS, SshHost, remote};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
@@ -17,20 +17,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Duration below which a transfer is not reported.
 const QUIET: Duration = Duration::from_secs(2);
-/// Delay between two progress messages.
+/// Interval between progress messages.
 const EVERY: Duration = Duration::from_millis(250);
-/// Time limit for one block, after which the other side is regarded as stuck.
+/// Time limit for transferring one block, after which the remote side counts as stuck.
 const STUCK: Duration = Duration::from_secs(120);
 const BLOCK: usize = 256 << 10;
-/// Room that a transfer leaves on a disk: the journal must still be written. Looked for after each interval.
+/// Free space that a transfer leaves on a disk, bytes, because the journal must still be written. It is checked after every interval of
+/// [`ROOM_INTERVAL_BYTES`].
 const MIN_ROOM_BYTES: u64 = 1 << 30;
 const ROOM_INTERVAL_BYTES: u64 = 256 << 20;
-/// Rights of its owner that a file needs, to be checked and reported.
+/// Permissions of the owner that a file needs so that it can be verified and reported.
 const OWNER_RW: u32 = 0o600;
 
 /// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct TransferProgress {
     /// Bytes transferred so far.
     pub done: u64,
     /// Total bytes, if known.
@@ -41,42 +42,41 @@ pub struct Progress {
 struct TransferReporter<'a> {
     begin: Instant,
     last: Instant,
-    tell: &'a mut (dyn FnMut(Progress) + Send),
+    report: &'a mut (dyn FnMut(TransferProgress) + Send),
 }
 
 impl<'a> TransferReporter<'a> {
-    fn new(tell: &'a mut (dyn FnMut(Progress) + Send)) -> Self {
+    fn new(report: &'a mut (dyn FnMut(TransferProgress) + Send)) -> Self {
         Self {
             begin: Instant::now(),
             last: Instant::now(),
-            tell,
+            report,
         }
     }
 
     fn at(&mut self, done: u64, total: Option<u64>) {
         if self.begin.elapsed() >= QUIET && self.last.elapsed() >= EVERY {
             self.last = Instant::now();
-            (self.tell)(Progress { done, total });
+            (self.report)(TransferProgress { done, total });
         }
     }
 }
 
 impl SshHost {
-    /// Copies a file to the host atomically; its parent directories must exist. `~` is the remote home directory. `tell` is called with the
-    /// progress if it takes more than 2 s.
+    /// Copies a file to the host atomically; its parent directories must exist. `~` is the remote home directory. If the copy takes more than 2 s,
+    /// `report` is called with the progress.
     ///
     /// # Errors
-    /// When it cannot be read here or written there. If the connection is lost, it is restored and the file is sent again from its
-    /// beginning.
+    /// The file cannot be read here or written on the host. If the connection is lost, cvc restores it and sends the whole file again.
     pub async fn upload(
         &self,
         from: &Utf8Path,
         to: &str,
         mode: u32,
-        tell: &mut (dyn FnMut(Progress) + Send),
+        report: &mut (dyn FnMut(TransferProgress) + Send),
     ) -> Result<(), HostError> {
         let to = self.expand(to).await?;
-        let mut reporter = TransferReporter::new(tell);
+        let mut reporter = TransferReporter::new(report);
         let mut attempt = 1;
         loop {
             let began = Instant::now();
@@ -133,7 +133,7 @@ impl SshHost {
                 }
                 match tokio::time::timeout(STUCK, stdin.write_all(&buffer[..n])).await {
                     Ok(Ok(())) => {}
-                    // a program that stops reading explains itself by its exit code
+                    // ignore the write error: a program that stops reading reports the reason by its exit code
                     Ok(Err(_)) => return Ok(()),
                     Err(_) => {
                         return Err(self.file_error(
@@ -153,7 +153,7 @@ impl SshHost {
             (self.end(child, &master, &during).await, message)
         };
         tokio::pin!(whole);
-        // it may end before it has taken everything
+        // the program may end before it has read everything
         let (code, message) = tokio::select! {
             ended = &mut whole => ended,
             fed = feed => {
@@ -168,25 +168,25 @@ impl SshHost {
         }
     }
 
-    /// Copies a directory from the host, except what matches `exclude` (patterns of tar, relative to it), and `max_bytes` at most. Overwrites
-    /// what is already in `to`.
+    /// Copies a directory of at most `max_bytes` from the host, except files that match `exclude` (patterns of tar, relative to the directory).
+    /// Overwrites existing files in `to`.
     ///
     /// # Errors
-    /// When it cannot be read there or written here, is larger, or has an entry that would leave `to`. If the connection is lost, it is restored and
-    /// everything is copied again.
+    /// The directory cannot be read on the host or written here, has more than `max_bytes`, or has an entry that would be outside `to`. If the
+    /// connection is lost, cvc restores it and copies the whole directory again.
     pub async fn download(
         &self,
         from: &str,
         to: &Utf8Path,
         exclude: &[&str],
         max_bytes: u64,
-        tell: &mut (dyn FnMut(Progress) + Send),
+        report: &mut (dyn FnMut(TransferProgress) + Send),
     ) -> Result<(), HostError> {
-        self.download_counted(from, to, exclude, max_bytes, tell, &mut 0)
+        self.download_counted(from, to, exclude, max_bytes, report, &mut 0)
             .await
     }
 
-    /// The same; adds the bytes that came from the host, also in vain, to `bytes`.
+    /// Like [`Self::download`], and adds the bytes received from the host, including those of failed attempts, to `bytes`.
     ///
     /// # Errors
     /// As [`Self::download`].
@@ -196,11 +196,11 @@ impl SshHost {
         to: &Utf8Path,
         exclude: &[&str],
         max_bytes: u64,
-        tell: &mut (dyn FnMut(Progress) + Send),
+        report: &mut (dyn FnMut(TransferProgress) + Send),
         bytes: &mut u64,
     ) -> Result<(), HostError> {
         let from = self.expand(from).await?;
-        let mut reporter = TransferReporter::new(tell);
+        let mut reporter = TransferReporter::new(report);
         let mut attempt = 1;
         loop {
             let began = Instant::now();
@@ -224,7 +224,7 @@ impl SshHost {
         reporter: &mut TransferReporter<'_>,
         bytes: &mut u64,
     ) -> Result<(), HostError> {
-        let during = format!("while {from} was brought");
+        let during = format!("while {from} was fetched");
         let (mut child, master, _permit) = self
             .start(&remote::give_tree(from.as_str(), exclude), &during)
             .await?;
@@ -252,22 +252,19 @@ impl SshHost {
             };
             unpack(&host, incoming, &place, max_bytes)
         });
-        let report = async {
+        let reporting = async {
             while updates.changed().await.is_ok() {
                 let bytes = *updates.borrow_and_update();
                 reporter.at(bytes, None);
             }
             *updates.borrow()
         };
-        let (message, unpacked, came) = tokio::join!(bounded(stderr), unpack, report);
+        let (message, unpacked, came) = tokio::join!(bounded(stderr), unpack, reporting);
         *bytes = bytes.saturating_add(came);
         let code = self.end(child, &master, &during).await;
         let mut unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
         if *updates.borrow() > max_bytes {
-            let problem = format!(
-                "it has more than {} MiB, the most that it should have",
-                max_bytes >> 20
-            );
+            let problem = format!("it has more than {} MiB, its limit", max_bytes >> 20);
             unpacked = Err(HostError::Refused {
                 host: self.name().to_owned(),
                 path: from.to_string(),
@@ -275,11 +272,11 @@ impl SshHost {
             });
         }
         match code? {
-            // 1: a file changed while it was read, which is no more than can be said of any file of a running program
+            // exit code 1: a file changed while tar read it, which can happen to any file of a running program
             Some(0 | 1) => unpacked,
             code => Err(match unpacked {
                 Err(refused @ HostError::Refused { .. }) => refused,
-                // tar there ended because nobody here read on
+                // the remote tar failed because unpacking stopped here
                 Err(HostError::File {
                     host,
                     action,
@@ -297,8 +294,8 @@ impl SshHost {
     }
 }
 
-/// Whether an error of unpacking comes from this machine's files: an archive that is cut off or damaged, or has names that are too long, has
-/// other errors.
+/// Returns whether an error of unpacking concerns this machine's files. A truncated or damaged archive, or names that are too long, cause other kinds
+/// of error.
 fn cannot_be_of_archive(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidFilename, InvalidInput, Other, UnexpectedEof};
     !matches!(
@@ -307,14 +304,14 @@ fn cannot_be_of_archive(error: &io::Error) -> bool {
     )
 }
 
-/// A reader that counts the bytes that went through it, and ends with an error before they are too many for their purpose or this machine.
+/// A reader that counts bytes. Reading fails when more than `max_bytes` were read, or when the disk of `place` is nearly full.
 struct Counted {
     inner: File,
     bytes: u64,
     max_bytes: u64,
-    /// Where they go.
+    /// Directory into which the bytes are unpacked.
     place: Utf8PathBuf,
-    /// The number of bytes when room was last looked for.
+    /// Number of bytes that had been read at the last check of free space.
     checked: u64,
     done: tokio::sync::watch::Sender<u64>,
 }
@@ -339,11 +336,11 @@ impl Read for Counted {
     }
 }
 
-/// Unpacks an untrusted archive: nothing leaves the directory by name or by link, only files, directories and links are unpacked, and all files
-/// together have `max_bytes` at most: a few bytes of an archive can make a sparse file that nobody could read to its end.
+/// Unpacks an untrusted archive of files, directories and links; other entries are skipped. No entry can be written or linked outside the directory.
+/// All files together have at most `max_bytes`: the limit is needed because a few bytes of an archive can describe a huge sparse file.
 ///
 /// # Errors
-/// When it cannot be read or written here, has larger files, or an entry that would leave `to`.
+/// The archive cannot be read or unpacked here, its files have more than `max_bytes`, or an entry would be outside `to`.
 pub fn unpack(
     host: &str,
     reader: impl Read,
@@ -385,7 +382,7 @@ pub fn unpack(
         if climbs || !stays(Utf8Path::new(""), &path) {
             return Err(refused(path.as_str(), "it would be written outside"));
         }
-        // without `.` and empty parts
+        // remove `.` and empty components
         let path: Utf8PathBuf = path
             .components()
             .filter(|part| matches!(part, Utf8Component::Normal(_)))
@@ -393,7 +390,7 @@ pub fn unpack(
         if path.as_str().is_empty() {
             continue;
         }
-        // tar itself never writes through a link, so that such an entry was made to leave the directory
+        // tar itself never writes through a link, so that an entry below a link was made to leave the directory
         match root.make_parents(path.as_std_path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return Err(refused(path.as_str(), "it would be written through a link"));
@@ -402,7 +399,7 @@ pub fn unpack(
         };
         left = left.checked_sub(entry.size()).ok_or_else(|| {
             let problem = format!(
-                "with it there would be more than {} MiB, the most that there should be",
+                "with it the total would exceed the limit of {} MiB",
                 max_bytes >> 20
             );
             refused(path.as_str(), &problem)
@@ -410,7 +407,7 @@ pub fn unpack(
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Directory => {
-                // with this machine's usual rights: what has none there could not be filled, read or removed here
+                // create with this machine's default permissions: with the archive's, the directory might not be writable, readable or removable here
                 std::fs::create_dir_all(to.join(&path)).map_err(here)?;
                 continue;
             }
@@ -431,10 +428,10 @@ pub fn unpack(
                     }
                 }
             }
-            // pipes, sockets, devices
+            // skip pipes, sockets, devices
             _ => continue,
         }
-        // a link cannot replace an existing entry
+        // an existing entry must be removed before a link can be created
         match std::fs::remove_file(to.join(&path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),
             Ok(()) | Err(_) => {}
@@ -446,16 +443,16 @@ pub fn unpack(
             make_readable(&to.join(&path)).map_err(here)?;
         }
     }
-    // the padding at the end, so that the other side is not cut off
+    // read the padding at the end, so that the remote side can finish writing
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(here)?;
     Ok(())
 }
 
-/// Where a link of an archive leads.
+/// Where a link of an archive points.
 enum LinkGoal {
     Within,
     Outside,
-    /// Through other links.
+    /// Through another link, so that the target cannot be checked.
     Unclear,
 }
 
@@ -465,7 +462,8 @@ fn link_goal(kind: EntryType, to: &Utf8Path, path: &Utf8Path, link: &str) -> Lin
     if !stays(base.unwrap_or(Utf8Path::new("")), Utf8Path::new(link)) {
         return LinkGoal::Outside;
     }
-    // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
+    // a chain of links can point elsewhere than each link does, and so can a hard link to a symbolic link: no program needs such links, so reject
+    // them
     let is_chain = if is_symlink {
         climbs_after_descent(link)
     } else {
@@ -478,7 +476,7 @@ fn link_goal(kind: EntryType, to: &Utf8Path, path: &Utf8Path, link: &str) -> Lin
     }
 }
 
-/// Lets its owner read and write a file, whatever rights it had on the other machine.
+/// Gives the owner read and write permission for a file, whatever its mode on the other machine.
 fn make_readable(path: &Utf8Path) -> io::Result<()> {
     let mode = std::fs::metadata(path)?.permissions().mode();
     if mode & OWNER_RW == OWNER_RW {
@@ -488,15 +486,15 @@ fn make_readable(path: &Utf8Path) -> io::Result<()> {
     }
 }
 
-/// Whether a path goes up after it has gone down: what is below may be a link, and then up leads elsewhere than it seems. Without that, each
-/// link begins in a directory that is one, and ends inside as the paths of all others do.
+/// Returns whether a path has a `..` after a normal component. The component may be a link, and `..` then does not lead back to the directory before
+/// the component. The target of a link with such a path cannot be checked.
 fn climbs_after_descent(path: &str) -> bool {
     let mut components = Utf8Path::new(path).components();
     components.any(|c| matches!(c, Utf8Component::Normal(_)))
         && components.any(|c| c == Utf8Component::ParentDir)
 }
 
-/// Whether a path in a directory is a link, or goes through one.
+/// Returns whether a path relative to a directory is a symbolic link, or passes through one.
 fn goes_through_link(directory: &Utf8Path, path: &str) -> bool {
     climbs_after_descent(path)
         || Utf8Path::new(path)
@@ -504,7 +502,7 @@ fn goes_through_link(directory: &Utf8Path, path: &str) -> bool {
             .any(|a| !a.as_str().is_empty() && directory.join(a).is_symlink())
 }
 
-/// Whether a path, seen from a directory inside, stays inside.
+/// Returns whether `path` stays in the directory to which `base` is relative. `path` is relative to `base`.
 fn stays(base: &Utf8Path, path: &Utf8Path) -> bool {
     let mut depth = 0i32;
     for component in base.components().chain(path.components()) {
@@ -525,7 +523,7 @@ fn stays(base: &Utf8Path, path: &Utf8Path) -> bool {
 mod tests {
     use super::*;
 
-    /// An archive of these entries: a link where there is a target, else a file.
+    /// Returns an archive of these entries: a link if an entry has a target, otherwise a file.
     fn archive(entries: &[(&str, Option<&str>)]) -> Vec<u8> {
         let mut archive = tar::Builder::new(Vec::new());
         for (path, target) in entries {
@@ -554,7 +552,7 @@ mod tests {
         archive.into_inner().expect("an archive")
     }
 
-    /// A directory beside a file called `secret`, with what was unpacked there.
+    /// Unpacks an archive of these entries next to a file called `secret`. Returns the parent directory and the unpacked one.
     fn unpacked(entries: &[(&str, Option<&str>)]) -> (tempfile::TempDir, Utf8PathBuf) {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Utf8PathBuf::from_path_buf(dir.path().to_owned()).expect("UTF-8");
@@ -595,7 +593,7 @@ mod tests {
             let (_dir, to) = unpacked(chain);
             let root = to.canonicalize_utf8().expect("a directory");
             for name in ["stdout", "up"] {
-                // also through a link to a directory
+                // also check access through a link to a directory
                 for path in [to.join(name), to.join(name).join("secret")] {
                     if let Ok(real) = path.canonicalize_utf8() {
                         assert!(real.starts_with(&root), "{chain:?}: {path} is {real}");
@@ -649,7 +647,7 @@ mod tests {
             .expect_err("too large")
             .to_string();
         assert!(
-            error.contains("core") && error.contains("more than 1 MiB"),
+            error.contains("core") && error.contains("exceed the limit of 1 MiB"),
             "{error}"
         );
         assert!(!to.join("core").exists());

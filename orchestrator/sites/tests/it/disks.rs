@@ -1,4 +1,5 @@
-//! Disks of EC2 instances, set up by the real role on nodes of a lab with real block devices: from the campaign file to what is mounted.
+//! Tests of the role that sets up disks of EC2 instances, on nodes of a lab with real block devices: from the campaign file to the mounted file
+//! systems.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::{self, Spec};
@@ -6,7 +7,7 @@ use cvc_core::hosts::{HostEntry, HostKeys, SshSettings};
 use cvc_core::plan;
 use cvc_core::stop::StopRequest;
 use cvc_core::store::CampaignDir;
-use cvc_sites::install::{self, InstallError, InstallReport, Request};
+use cvc_sites::install::{self, InstallError, InstallReport, InstallRequest};
 use cvc_testkit::{
     Lab, Tool,
     lab::{Disk, Node},
@@ -20,14 +21,14 @@ const STORE_LINK: &str =
 
 /// A fleet whose instances are nodes of a lab.
 struct Site {
-    // before the disks, which nodes have mounted
+    // dropped before the disks, which the nodes have mounted
     lab: Lab,
     dir: tempfile::TempDir,
     spec: Spec,
 }
 
 impl Site {
-    /// With these keys of `[sites.s.ec2]`, and a storage area.
+    /// Creates a site with these keys of `[sites.s.ec2]`, and a storage area.
     fn new(nodes: u8, keys: &str, area: &str) -> Self {
         let lab = Lab::builder().nodes(nodes).build();
         let dir = tempfile::Builder::new()
@@ -46,7 +47,7 @@ impl Site {
             &[apps.into_std_path_buf()],
         )
         .unwrap_or_else(|e| panic!("{e:?}"));
-        // as a fleet does
+        // the nodes of the site, as a fleet sets them
         let cluster = spec.sites["s"].cluster.as_mut().expect("several machines");
         let home = Utf8PathBuf::from_path_buf(lab.home()).expect("UTF-8");
         cluster.hosts = lab
@@ -69,7 +70,7 @@ impl Site {
         Self { lab, dir, spec }
     }
 
-    /// Plays the role.
+    /// Runs the role on the nodes.
     fn set_up(&self) -> Result<InstallReport, InstallError> {
         self.play(false)
     }
@@ -78,7 +79,7 @@ impl Site {
         let plan = plan::build(&self.spec);
         let dir = CampaignDir::at(Utf8Path::from_path(self.dir.path()).expect("UTF-8"));
         let tags = ["storage".to_owned()];
-        let request = Request {
+        let request = InstallRequest {
             spec: &self.spec,
             plan: &plan,
             site: "s",
@@ -99,7 +100,7 @@ impl Site {
         })
     }
 
-    /// It is set up, with so many changes on each node.
+    /// Runs the role, and checks that it succeeds with this number of changes on each node.
     #[track_caller]
     fn sets_up(&self, changed: impl Fn(u32) -> bool) {
         let report = self.set_up().unwrap_or_else(|e| panic!("{e}"));
@@ -109,14 +110,14 @@ impl Site {
         assert_eq!(report.hosts.len(), self.lab.nodes().count());
     }
 
-    /// It fails; what it says.
+    /// Runs the role, checks that it fails, and returns the message.
     #[track_caller]
     fn fails(&self) -> String {
         self.set_up().expect_err("it cannot be set up").to_string()
     }
 }
 
-/// Owner and kind of what is mounted at a place.
+/// Returns owner and type of the file system mounted at a path.
 fn mounted(node: &Node, place: &str) -> String {
     node.shell(&format!("findmnt -n -o SOURCE,FSTYPE --mountpoint {place} | tr -s ' ' | tr '\\n' ' '; stat -c %U {place}"))
 }
@@ -130,12 +131,12 @@ fn blank_disks_are_formatted_and_mounted_and_a_second_time_changes_nothing() {
         "volumes = [{ mount = \"/data\", size_gib = 1 }, { mount = \"/more/data/\", size_gib = 1 }]\ninstance_store = \"/own\"",
         "path = \"/data/runs\"",
     );
-    // as on Xen
+    // device names as on Xen
     let (n1, n2) = (site.lab.node("n1"), site.lab.node("n2"));
     disks[0].attach(n1, "/dev/xvdf");
     disks[1].attach(n1, "/dev/xvdg");
     disks[2].attach(n1, "/dev/xvdb");
-    // as on Nitro, where udev has linked names that volumes were asked for with: in another order than those of the kernel
+    // device names as on Nitro, where udev links the requested names of volumes; their order differs from the kernel's
     disks[3].attach(n2, "/dev/nvme2n1");
     disks[4].attach(n2, "/dev/nvme1n1");
     n2.shell("ln -s nvme2n1 /dev/sdf; ln -s nvme1n1 /dev/sdg");
@@ -143,7 +144,7 @@ fn blank_disks_are_formatted_and_mounted_and_a_second_time_changes_nothing() {
     store.attach(n2, "/dev/nvme3n1");
     n2.shell(&format!("mkdir -p /dev/disk/by-id; ln -s ../../nvme3n1 {STORE_LINK}; ln -s ../../nvme3n1 {STORE_LINK}-ns-1"));
 
-    // a look changes nothing
+    // a dry run changes nothing
     let looked = site.play(true).unwrap_or_else(|e| panic!("{e}"));
     assert!(looked.hosts.values().all(|h| h.is_done()), "{looked:?}");
     assert!(
@@ -170,7 +171,7 @@ fn blank_disks_are_formatted_and_mounted_and_a_second_time_changes_nothing() {
     }
 
     site.sets_up(|changed| changed == 0);
-    // as after a reboot without fstab: what is cvc's is mounted again, with what is on it
+    // as after a reboot without fstab: cvc's file system is mounted again with its files
     n1.shell("umount /data");
     site.sets_up(|changed| changed <= 1);
     assert_eq!(n1.shell("cat /data/runs/file"), "kept\n");
@@ -189,7 +190,7 @@ fn what_is_not_blank_is_left_alone_and_named() {
     let good = Disk::new(1024);
     good.attach(n1, "/dev/xvdf");
 
-    // it is not there at all
+    // the volume does not exist
     let finished = site.fails();
     assert!(
         finished.contains("n2: the volume /dev/sdf for /data is not there")
@@ -197,7 +198,7 @@ fn what_is_not_blank_is_left_alone_and_named() {
         "{finished}"
     );
 
-    // with somebody's files on it
+    // the volume contains files of another user
     disk.attach(n2, "/dev/xvdf");
     n2.shell(
         "mkfs.ext4 -q -L photos /dev/xvdf; mount /dev/xvdf /mnt; echo dear >/mnt/file; umount /mnt",
@@ -210,11 +211,11 @@ fn what_is_not_blank_is_left_alone_and_named() {
     );
     assert_eq!(disk.beginning(), before);
     n2.shell("mount /dev/xvdf /mnt && grep -q dear /mnt/file");
-    // and while it is in use
+    // the same volume while it is in use
     assert!(site.fails().contains("it has ext4 labelled photos"));
     n2.shell("umount /mnt");
 
-    // with a table of partitions, in which there is one of 1 MiB
+    // a volume with a partition table, which has one partition of 1 MiB
     let table = "\\0\\0\\0\\0\\203\\0\\0\\0\\0\\010\\0\\0\\0\\010\\0\\0";
     n2.shell(&format!(
         "wipefs -q -a /dev/xvdf; printf '{table}' | dd of=/dev/xvdf bs=1 seek=446 2>/dev/null; printf '\\125\\252' | dd of=/dev/xvdf bs=1 seek=510 2>/dev/null"
@@ -225,7 +226,7 @@ fn what_is_not_blank_is_left_alone_and_named() {
         "{finished}"
     );
 
-    // another one than was asked for
+    // a volume other than the requested one
     n2.shell("wipefs -q -a /dev/xvdf; rm /dev/xvdf");
     let other = Disk::new(512);
     other.attach(n2, "/dev/xvdf");
@@ -235,7 +236,7 @@ fn what_is_not_blank_is_left_alone_and_named() {
         "{finished}"
     );
 
-    // something else where it is to be mounted
+    // another file system is mounted at the mount point
     n2.shell("rm /dev/xvdf; mkdir -p /data; mount -t tmpfs somebodys /data");
     disk.attach(n2, "/dev/xvdf");
     let finished = site.fails();
@@ -261,7 +262,7 @@ fn several_disks_of_the_machine_are_one_or_none() {
     );
     first.attach(n1, "/dev/xvdb");
     second.attach(n1, "/dev/xvdc");
-    // as some old types come
+    // some old instance types come with a file system on the disk
     n1.shell("mkfs.ext3 -q /dev/xvdb");
     let before = first.beginning();
     let finished = site.fails();
@@ -279,7 +280,7 @@ fn several_disks_of_the_machine_are_one_or_none() {
 fn the_name_of_a_volume_is_read_from_its_controller() {
     require!(Tool::Python);
     let role = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ansible/roles/storage/files");
-    // identify data of a controller: model number from byte 24, what vendors may write from byte 3072
+    // identify data of an NVMe controller: model number from byte 24, vendor-specific data from byte 3072
     let script = r#"
 import sys
 sys.dont_write_bytecode = True

@@ -1,10 +1,10 @@
-//! What cvc gives to Ansible, held against the real Ansible.
+//! Tests of the files that cvc writes for Ansible, with the real Ansible.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::{self, Spec};
 use cvc_core::plan;
 use cvc_core::store::CampaignDir;
-use cvc_sites::install::{self, Lock, Request, ansible};
+use cvc_sites::install::{self, InstallRequest, Lock, ansible};
 use cvc_testkit::{Tool, require};
 use serde_json::Value;
 use std::{path::Path, process::Command};
@@ -26,13 +26,13 @@ fn load(directory: &Path, text: &str) -> Spec {
     .unwrap_or_else(|e| panic!("{e:?}"))
 }
 
-/// Inventory and variables of the site `s`.
-fn written(directory: &Path, text: &str) -> (install::Written, Value) {
+/// Writes and returns the inventory and the variables of the site `s`.
+fn written(directory: &Path, text: &str) -> (install::InstalledFiles, Value) {
     let spec = load(directory, text);
     let plan = plan::build(&spec);
     let directory = Utf8Path::from_path(directory).expect("a path");
     let dir = CampaignDir::at(&directory.join("campaign"));
-    let request = Request {
+    let request = InstallRequest {
         spec: &spec,
         plan: &plan,
         site: "s",
@@ -55,7 +55,7 @@ fn written(directory: &Path, text: &str) -> (install::Written, Value) {
     (files, vars)
 }
 
-/// The inventory as ansible-inventory reads it.
+/// Returns the inventory as ansible-inventory parses it.
 fn listed(inventory: &Utf8Path) -> Value {
     let program = Tool::Ansible
         .find()
@@ -96,7 +96,7 @@ fn ansible_reads_the_inventory_back_as_it_was_meant() {
         ),
         (Some("10.1.2.3"), Some(2222), Some("eva"))
     );
-    // what looks like a template of Ansible is none, and is told so
+    // text that looks like an Ansible template is marked as plain text
     let key = directory
         .path()
         .join("my keys/{{ id }}")
@@ -111,7 +111,7 @@ fn ansible_reads_the_inventory_back_as_it_was_meant() {
     let args = list["_meta"]["hostvars"]["n1"]["ansible_ssh_common_args"]
         .as_str()
         .expect("arguments");
-    // as ssh itself reads them
+    // check the configuration with ssh itself
     let config = directory.path().join("ssh config");
     std::fs::write(&config, "Host n1\n  HostName n1.example\n").expect("a file");
     let finished = Command::new("bash")
@@ -158,7 +158,7 @@ fn a_local_site_and_slurm_without_a_login_node_are_this_machine() {
             list["_meta"]["hostvars"]["localhost"]["ansible_connection"],
             "local"
         );
-        // nobody is root on a cluster with a batch system
+        // users are not root on a cluster with a batch system
         assert_eq!(vars["component_use_packages"], kind.contains("local"));
     }
 }
@@ -219,7 +219,7 @@ fn only_what_the_points_need_is_wanted() {
 #[test]
 fn ansible_lint_finds_nothing_at_the_production_profile() {
     require!(Tool::AnsibleLint);
-    // a copy, because it leaves a directory behind
+    // use a copy, because the run leaves a directory there
     let directory = tempfile::tempdir().expect("a directory");
     let copied = Command::new("cp")
         .arg("-r")
@@ -256,14 +256,14 @@ fn ansible_lint_finds_nothing_at_the_production_profile() {
 fn the_set_up_brings_the_versions_that_cvc_would() {
     let script =
         std::fs::read_to_string(root().join("orchestrator/xtask/setup.sh")).expect("the script");
-    for ansible::Pinned { version, .. } in ansible::PINNED {
+    for ansible::PinnedAnsible { version, .. } in ansible::PINNED {
         assert!(script.contains(&format!("version={version}")), "{version}");
     }
 }
 
 #[test]
 fn everything_that_ansible_needs_is_pinned_with_digests() {
-    for ansible::Pinned {
+    for ansible::PinnedAnsible {
         version,
         requirements,
         ..

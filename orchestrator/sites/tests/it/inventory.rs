@@ -1,4 +1,4 @@
-//! Inventories that the real `ansible-inventory` reads.
+//! Tests of inventories with the real `ansible-inventory`.
 
 use cvc_core::hosts::HostEntry;
 use cvc_core::inventory::{InventoryError, inspect};
@@ -10,7 +10,7 @@ fn read(path: &Path, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
     ask(&inspect(path, group)?)
 }
 
-/// The hosts of a text, as `NAME USER PORT ADDRESS OPTIONS`.
+/// Returns the hosts of an inventory text, as `NAME USER PORT ADDRESS OPTIONS`.
 #[track_caller]
 fn lines(dir: &Path, name: &str, text: &str, group: &str) -> Vec<String> {
     let path = dir.join(name);
@@ -83,7 +83,7 @@ fn a_program_is_started_only_when_it_is_one() {
     let answer = "{\"web\": {\"hosts\": [\"p1\"]}, \"_meta\": {\"hostvars\": {\"p1\": {\"ansible_port\": 7}}}}";
     let text = format!("#!/bin/sh\ntouch {}\necho '{answer}'\n", started.display());
     fs::write(&program, &text).expect("writes");
-    // a text without the right to be started
+    // a text file without permission to be executed
     read(&program, "all").expect_err("is no inventory");
     assert!(!started.exists());
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
@@ -104,7 +104,7 @@ fn a_program_is_started_only_when_it_is_one() {
     );
 }
 
-/// A text cannot bring a plugin or a configuration with it.
+/// A plugin or configuration file next to a text inventory is not used.
 #[test]
 fn a_text_starts_nothing_that_lies_next_to_it() {
     require!(Tool::Ansible);
@@ -118,7 +118,7 @@ fn a_text_starts_nothing_that_lies_next_to_it() {
     let configuration = "[defaults]\ninventory_plugins = ./inventory_plugins\nvars_plugins = ./vars_plugins\n[inventory]\nenable_plugins = evil, ini\n";
     fs::write(dir.path().join("ansible.cfg"), configuration).expect("writes");
     assert_eq!(lines(dir.path(), "hosts", "n1\n", "all"), ["n1 - - -"]);
-    // the settings of a plugin under a name that does not say so
+    // settings of a plugin, in a file whose name does not show that
     fs::write(dir.path().join("hosts.json"), "plugin: evil\n").expect("writes");
     read(&dir.path().join("hosts.json"), "all").expect_err("is no text with hosts");
     assert!(!started.exists());

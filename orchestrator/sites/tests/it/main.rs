@@ -1,4 +1,4 @@
-//! Tests of ssh, Slurm, installation, on nodes of a lab where they need some.
+//! Tests of ssh, Slurm and installation, with nodes of a lab if a test needs them.
 
 #![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
 

@@ -1,4 +1,4 @@
-//! Launchers over the nodes of a lab: for each library, way and mapping, which rank ran where.
+//! Tests of MPI launchers on the nodes of a lab: for each library, way of launching and mapping, the node of each rank.
 
 use cvc_core::campaign::{MpiFamily, MpiLibrary, MpiSource, SlurmLauncher};
 use cvc_engine::{
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 
 const MARK: &str = "r1@/shared/some campaign";
 
-/// The libraries that work between nodes here, with their launcher.
+/// Returns the libraries that work between nodes of the lab, with their launchers.
 fn libraries() -> Vec<(MpiFamily, PathBuf)> {
     let mpich = Tool::Mpich5
         .find()
@@ -56,13 +56,14 @@ async fn find(family: MpiFamily, launcher: &Path) -> MpiInstall {
         family,
         source,
         io: None,
+        environment: Default::default(),
         env: Default::default(),
         args: vec![],
     };
     mpi::find("m", &library).await.expect("the library")
 }
 
-/// Compiles the program into the shared folder.
+/// Compiles the test program into the shared directory.
 fn compile(lab: &Lab, family: MpiFamily, launcher: &Path) -> String {
     let name = format!("where-{family:?}");
     let source = lab.shared().join("where.c");
@@ -87,7 +88,7 @@ fn compile(lab: &Lab, family: MpiFamily, launcher: &Path) -> String {
     format!("/shared/{name}")
 }
 
-/// Starts the program and checks every rank's place.
+/// Starts the program and checks the node of every rank.
 #[expect(
     clippy::too_many_arguments,
     reason = "each is a dimension of the table of cases"
@@ -109,8 +110,10 @@ fn run(
         mapping: mapping.parse().expect("a mapping"),
         hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
         cores_per_node: 4,
+        hardware_threads: false,
         aggregators: None,
         cb_buffer: None,
+        io: vec![],
         collective_io: false,
         run_dir: dir.clone().into(),
         tmp_dir: "/tmp".into(),
@@ -171,7 +174,7 @@ fn run(
     }
 }
 
-/// Mappings with their nodes: even, one for each node, uneven, and in another order than that of the names.
+/// Mappings with the expected node of each rank: even, one rank for each node, uneven, and in an order other than that of the names.
 const MAPPINGS: [(&str, &[&str]); 5] = [
     ("1Nx4P", &["n1"]),
     ("2Nx2P", &["n1", "n2"]),
@@ -216,7 +219,7 @@ async fn ranks_are_where_the_mapping_says_inside_a_slurm_job() {
                 let name = format!("slurm-{family:?}-{way:?}-{mapping}");
                 let mut hosts = hosts.to_vec();
                 if (way, family) != (SlurmLauncher::Srun, MpiFamily::Mpich) {
-                    // daemons are numbered by Slurm in its own order, and its PMIx plugin knows no other
+                    // Slurm numbers daemons in its own order, and its PMIx plugin supports no other
                     hosts.sort_unstable();
                 }
                 let hosts = &hosts;

@@ -1,10 +1,10 @@
-//! The client against the distribution's Slurm on the nodes of a lab, and its readers against what Slurm has said.
+//! Tests of the client with the distribution's Slurm on the nodes of a lab, and of the parsers with recorded answers of Slurm.
 
 use crate::common::lab_host;
 
 use cvc_core::campaign::{Allocation, SlurmLauncher, SlurmSettings};
 use cvc_sites::slurm::{
-    self, Client, Clock, End, JobInfo, JobLookup, JobRequest, SlurmError, Stage,
+    self, Client, End, JobInfo, JobLookup, JobRequest, JobStage, SlurmClock, SlurmError,
 };
 use cvc_testkit::{Lab, Tool, require};
 use lab_host::LabHost;
@@ -20,6 +20,10 @@ fn settings() -> SlurmSettings {
         partition: None,
         account: None,
         constraint: None,
+        nodelist: None,
+        exclude: None,
+        gpus_per_node: None,
+        licenses: None,
         qos: None,
         reservation: None,
         time_limit_s: 300.0,
@@ -37,6 +41,7 @@ fn request(name: &str, nodes: u32, script: &str) -> JobRequest {
         name: name.to_owned(),
         nodes,
         tasks_per_node: None,
+        cpus_per_task: None,
         dir: "/shared".into(),
         argv: ["bash", "-c", script].map(String::from).into(),
         settings: settings(),
@@ -60,7 +65,7 @@ async fn job(client: &Client, name: &str) -> Option<JobInfo> {
     }
 }
 
-/// Waits until a job is as it should be.
+/// Waits until a job is in the expected state.
 async fn until(
     client: &Client,
     name: &str,
@@ -118,7 +123,7 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
             < 60,
         "{started}"
     );
-    // once more, as after a lost connection
+    // submit once more, as after a lost connection
     assert_eq!(client.submit(&asked).await.expect("is there"), id);
     assert_eq!(
         lab.login().shell("squeue -h -n cvc-one | wc -l").trim(),
@@ -131,13 +136,13 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
         .wait_running("cvc-two", None, |_| {})
         .await
         .expect("runs beside the other");
-    // by somebody else
+    // the job is cancelled by somebody else
     lab.login().shell("scancel -n cvc-two");
     let ended = until(&client, "cvc-two", 90, |j| {
-        matches!(j.stage(), Stage::Ended(_))
+        matches!(j.stage(), JobStage::Ended(_))
     })
     .await;
-    assert_eq!(ended.stage(), Stage::Ended(End::Cancelled));
+    assert_eq!(ended.stage(), JobStage::Ended(End::Cancelled));
     assert_eq!(
         End::Cancelled.cause(),
         Some(cvc_core::outcome::Cause::Cancelled)
@@ -159,10 +164,10 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
         .cancel("cvc-never", Duration::from_secs(90))
         .await
         .expect("what is not there is gone");
-    // its output, on the shared storage
+    // the job's output, on the shared storage
     let output = fs::read_to_string(lab.shared().join("cvc-one.job.out")).expect("output");
     assert!(output.starts_with("here\nn1\nn2\n"), "{output}");
-    // one call for many, and what is not known is not finished
+    // one call for many jobs; an unknown job is not finished
     let found = client
         .query(&["cvc-one", "cvc-two", "cvc-never"])
         .await
@@ -173,20 +178,20 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
             && matches!(found["cvc-two"], JobLookup::Known(_))
     );
 
-    // the code of a script that ends by itself
+    // the exit code of a script that ends by itself
     client
         .submit(&request("cvc-code", 1, "exit 3"))
         .await
         .expect("submits");
     let ended = until(&client, "cvc-code", 90, |j| {
-        matches!(j.stage(), Stage::Ended(_))
+        matches!(j.stage(), JobStage::Ended(_))
     })
     .await;
     assert_eq!(
         (ended.stage(), ended.exit.map(|e| e.code)),
-        (Stage::Ended(End::Failed), Some(3))
+        (JobStage::Ended(End::Failed), Some(3))
     );
-    // also when only the list of completed jobs has it
+    // the job is also found if only the list of completed jobs has it
     let ended = lab.login().exec(&[
         "sacct",
         "-c",
@@ -195,13 +200,16 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
         "-o",
         slurm::SACCT_COMPLETION_FORMAT,
     ]);
-    let ended = slurm::read_sacct(&String::from_utf8_lossy(&ended.stdout), &Clock::default())
-        .expect("reads");
+    let ended = slurm::read_sacct(
+        &String::from_utf8_lossy(&ended.stdout),
+        &SlurmClock::default(),
+    )
+    .expect("reads");
     let code = ended
         .iter()
         .rfind(|j| j.name == "cvc-code")
         .expect("the job");
-    assert_eq!(code.stage(), Stage::Ended(End::Failed));
+    assert_eq!(code.stage(), JobStage::Ended(End::Failed));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,17 +257,17 @@ async fn what_cannot_run_is_refused_or_explained() {
         .await
         .expect("runs now");
 
-    // back into the queue: it has not ended, and Slurm counts
+    // the job returns to the queue: it has not ended, and Slurm counts the restart
     lab.login()
         .shell("scontrol requeue $(squeue -h -n cvc-all -o %i)");
     let again = until(&client, "cvc-all", 90, |j| {
-        j.stage() == Stage::Waiting && j.restarts == Some(1)
+        j.stage() == JobStage::Waiting && j.restarts == Some(1)
     })
     .await;
-    assert!(!matches!(again.stage(), Stage::Ended(_)));
+    assert!(!matches!(again.stage(), JobStage::Ended(_)));
     lab.login()
         .shell("scontrol uhold $(squeue -h -n cvc-all -o %i)");
-    // Slurm's two minutes are not waited for: whoever holds it must release it
+    // do not wait the two minutes after which Slurm starts the job again: it stays held until it is released
     let error = client
         .wait_running("cvc-all", None, |_| {})
         .await
@@ -311,13 +319,13 @@ async fn a_controller_that_is_away_is_waited_for_and_its_jobs_are_not_doubled() 
     tokio::time::sleep(Duration::from_secs(4)).await;
     lab.slurm().start_controller();
     let (stage, submitted) = waiting.await.expect("ends");
-    assert_eq!(stage, Some(Stage::Running));
+    assert_eq!(stage, Some(JobStage::Running));
     submitted.expect("submitted once it answers");
     assert_eq!(
         lab.login().shell("squeue -h -n cvc-after | wc -l").trim(),
         "1"
     );
-    // one that stays away is an error that says so
+    // a controller that does not come back gives an error that says so
     lab.slurm().stop_controller();
     let host = Arc::new(LabHost {
         lab: Arc::clone(&lab),
@@ -355,10 +363,10 @@ async fn the_time_limit_is_announced_and_then_kept() {
     asked.settings.time_limit_s = 45.0;
     client.submit(&asked).await.expect("submits");
     let ended = until(&client, "cvc-limit", 150, |j| {
-        matches!(j.stage(), Stage::Ended(_))
+        matches!(j.stage(), JobStage::Ended(_))
     })
     .await;
-    assert_eq!(ended.stage(), Stage::Ended(End::Timeout));
+    assert_eq!(ended.stage(), JobStage::Ended(End::Timeout));
     let output = fs::read_to_string(lab.shared().join("cvc-limit.job.out")).expect("output");
     assert!(output.contains("told"), "{output}");
 }
@@ -378,9 +386,9 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
         .await
         .expect("runs");
     let say = |argv: &[&str]| String::from_utf8(lab.login().exec(argv).stdout).expect("text");
-    let clock = Clock::new("", "+0000").expect("the lab's zone");
+    let clock = SlurmClock::new("", "+0000").expect("the lab's zone");
     let zone = say(&["date", "+%z"]);
-    let clock = Clock::new("", zone.trim()).unwrap_or(clock);
+    let clock = SlurmClock::new("", zone.trim()).unwrap_or(clock);
     let mut forms = [
         slurm::read_squeue_json(&say(&["squeue", "--json"])).expect("JSON"),
         slurm::read_squeue_text(
@@ -400,9 +408,9 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
     ];
     for form in &mut forms {
         form.sort_by_key(|j| j.id.number);
-        // what waits may begin at another guessed time from one question to the next
+        // the estimated start of waiting jobs may change between two queries
         form.iter_mut()
-            .filter(|j| j.stage() == Stage::Waiting)
+            .filter(|j| j.stage() == JobStage::Waiting)
             .for_each(|j| (j.start, j.end) = (None, None));
     }
     let plain = |jobs: &[JobInfo]| {
@@ -434,7 +442,7 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
             output,
             "{list}"
         );
-        // and Slurm reads ours
+        // Slurm parses our lists, too
         let back: Vec<String> = say(&[
             "scontrol",
             "show",
@@ -457,11 +465,11 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
     );
 }
 
-/// What Slurm 22.05 said of jobs in many states at once.
+/// A recorded answer of Slurm 22.05 about jobs in many states.
 #[test]
 fn recorded_answers_are_read() {
     let json = slurm::read_squeue_json(include_str!("../data/slurm/squeue.json")).expect("reads");
-    let clock = Clock::default();
+    let clock = SlurmClock::default();
     let text =
         slurm::read_scontrol(include_str!("../data/slurm/scontrol.txt"), &clock).expect("reads");
     let line = |j: &JobInfo| {
@@ -486,7 +494,7 @@ fn recorded_answers_are_read() {
     ));
 }
 
-/// As versions since 23.02 and 24.05 say it: numbers that may be unset or infinite, states as lists.
+/// Answers of versions since 23.02 and 24.05: numbers that may be unset or infinite, states as lists.
 #[test]
 fn answers_of_newer_versions_are_read() {
     let job = |more: &str| {
@@ -508,7 +516,7 @@ fn answers_of_newer_versions_are_read() {
     );
     assert_eq!(
         (ended.stage(), ended.time_limit_s, ended.end),
-        (Stage::Ended(End::Cancelled), Some(300.0), None)
+        (JobStage::Ended(End::Cancelled), Some(300.0), None)
     );
     assert_eq!(ended.exit.map(|e| (e.code, e.signal)), Some((0, 15)));
     assert_eq!(ended.start.map(|t| t.as_second()), Some(1_795_284_718));
@@ -517,7 +525,7 @@ fn answers_of_newer_versions_are_read() {
     );
     assert_eq!(
         (endless.stage(), endless.time_limit_s, endless.exit),
-        (Stage::Running, None, None)
+        (JobStage::Running, None, None)
     );
     assert_eq!((endless.nodes.len(), endless.restarts), (2, Some(2)));
     assert!(
@@ -529,17 +537,17 @@ fn answers_of_newer_versions_are_read() {
     assert!(slurm::read_squeue_json("{\"jobs\": [").is_err());
 }
 
-/// As the accounting says it.
+/// Answers of the accounting.
 #[test]
 fn the_accounting_is_read() {
     let output = "12|TIMEOUT|n[1-2]|2026-11-21T18:11:58|2026-11-21T18:16:58|00:05:00|0:0|cvc|odd name\n\
         12.batch|CANCELLED|n1|2026-11-21T18:11:58|2026-11-21T18:16:58||0:15|batch\n\
         13|CANCELLED by 4711|None assigned|None|2026-11-21T18:16:58|UNLIMITED|0:0|cvc-b\n";
-    let jobs = slurm::read_sacct(output, &Clock::default()).expect("reads");
+    let jobs = slurm::read_sacct(output, &SlurmClock::default()).expect("reads");
     assert_eq!(jobs.len(), 2);
     assert_eq!(
         (jobs[0].name.as_str(), jobs[0].stage(), jobs[0].time_limit_s),
-        ("cvc|odd name", Stage::Ended(End::Timeout), Some(300.0))
+        ("cvc|odd name", JobStage::Ended(End::Timeout), Some(300.0))
     );
     assert_eq!(
         (
@@ -548,6 +556,6 @@ fn the_accounting_is_read() {
             jobs[1].start,
             jobs[1].time_limit_s
         ),
-        (Stage::Ended(End::Cancelled), 0, None, None)
+        (JobStage::Ended(End::Cancelled), 0, None, None)
     );
 }

@@ -1,10 +1,10 @@
-//! Machines over ssh: real sshd's on nodes of a lab.
+//! Tests of machines reached over ssh, with real sshd processes on nodes of a lab.
 
 use crate::common::laptop;
 
 use camino::Utf8Path;
 use cvc_engine::host::{Host, HostError};
-use cvc_sites::ssh::Notice;
+use cvc_sites::ssh::HostNotice;
 use cvc_testkit::{Tool, require};
 use laptop::{SOON, Site, argv, sh};
 use proptest::{prelude::*, strategy::ValueTree};
@@ -27,7 +27,7 @@ fn programs_run_with_their_limits_output_and_codes() {
         assert_eq!(sh(&host, "exit 255").await.expect("runs"), "255");
         let missing = host.run(&argv(&["no-such-program"]), &BTreeMap::new(), Duration::from_secs(5)).await;
         assert!(matches!(&missing, Err(HostError::NoProgram { program, .. }) if program == "no-such-program"), "{missing:?}");
-        // the end there, not only here
+        // check that the command ends on the node, not only here
         let begin = Instant::now();
         let late = host.run(&argv(&["sleep", "4242"]), &BTreeMap::new(), Duration::from_secs(1)).await;
         assert!(matches!(late, Err(HostError::Timeout { .. })), "{late:?}");
@@ -43,7 +43,7 @@ fn programs_run_with_their_limits_output_and_codes() {
         assert_eq!(shown.stdout, "a 'b'\n$c\n/root\n");
         assert_eq!(host.home().await.expect("has a home"), "/root");
         assert_eq!(host.expand("~/x y").await.expect("expands"), "/root/x y");
-        // more at once than sshd has sessions
+        // more concurrent commands than sshd has sessions
         let many = (0..24).map(|i| {
             let host = host.clone();
             tokio::spawn(async move { sh(&host, &format!("sleep 0.1; echo {i}")).await.expect("runs") })
@@ -55,7 +55,7 @@ fn programs_run_with_their_limits_output_and_codes() {
     assert!(
         matches!(
             heard.lock().expect("no panic").as_slice(),
-            [Notice::Pinned {
+            [HostNotice::Pinned {
                 vouched_by: Some(_),
                 ..
             }]
@@ -201,7 +201,7 @@ fn a_channel_stays_open_and_tells_its_end() {
             matches!(missing, Err(HostError::NoProgram { .. })),
             "{missing:?}"
         );
-        // when the machine goes silent, the line ends by itself
+        // when the machine stops answering, the pipe ends by itself
         let mut silent = host.pipe(&argv(&["cat"])).await.expect("starts");
         site.lab.node("n1").poweroff();
         line.clear();
@@ -221,7 +221,7 @@ fn files_of_a_head_that_speaks_portuguese_are_understood() {
             .portuguese("n1")
             .build(),
     );
-    // else this test shows nothing
+    // check that the node really prints this, otherwise the test shows nothing
     let said = site.lab.ssh("n1", "cat /nowhere");
     assert!(
         String::from_utf8_lossy(&said.stderr).contains("Arquivo ou diretório inexistente"),

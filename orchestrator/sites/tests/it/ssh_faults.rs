@@ -1,10 +1,10 @@
-//! What networks and laptops do to connections.
+//! Tests of connections with the faults of networks and laptops.
 
 use crate::common::laptop;
 
 use camino::Utf8Path;
 use cvc_engine::host::{Host, HostError};
-use cvc_sites::ssh::{Notice, PATIENCE};
+use cvc_sites::ssh::{HostNotice, PATIENCE};
 use cvc_testkit::{Tool, lab::Line, require};
 use laptop::{SOON, Site, argv, sh, until};
 use std::{
@@ -54,7 +54,7 @@ fn a_cut_of_some_seconds_is_survived_by_the_same_connection() {
             .lock()
             .expect("no panic")
             .iter()
-            .any(|n| matches!(n, Notice::Lost { .. })),
+            .any(|n| matches!(n, HostNotice::Lost { .. })),
         "{heard:?}"
     );
 }
@@ -72,13 +72,13 @@ fn silence_is_noticed_and_what_ran_is_lost_not_hanging() {
         };
         until_runs(&site, "sleep 600").await;
         site.lab.node("n1").link(false);
-        // by the silence: the command goes on there, and its own limit would be another error
+        // the connection is lost because of the silence: the remote command continues, and its own time limit would be another error
         let lost = running.await.expect("no panic").expect_err("is lost");
         assert!(
             matches!(&lost, HostError::Lost { during, .. } if during.contains("sleep 600")),
             "{lost:?}"
         );
-        // the next one waits until the node is back
+        // the next command waits until the node is back
         let next = {
             let host = host.clone();
             tokio::spawn(async move { sh(&host, "hostname").await })
@@ -86,7 +86,7 @@ fn silence_is_noticed_and_what_ran_is_lost_not_hanging() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         site.lab.node("n1").link(true);
         assert_eq!(next.await.expect("no panic").expect("runs"), "n1\n0");
-        // and one that is away for good is given up in time
+        // waiting for a node that does not return ends at the time limit
         host.set_patience(Duration::from_secs(4));
         site.lab.node("n1").poweroff();
         host.disconnect().await;
@@ -104,7 +104,7 @@ fn silence_is_noticed_and_what_ran_is_lost_not_hanging() {
     });
     let heard = heard.lock().expect("no panic");
     assert!(
-        heard.iter().any(|n| matches!(n, Notice::Back { .. })),
+        heard.iter().any(|n| matches!(n, HostNotice::Back { .. })),
         "{heard:?}"
     );
 }
@@ -131,7 +131,7 @@ fn a_killed_sshd_loses_the_command_and_is_waited_for() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         site.lab.node("n1").sshd_start();
         assert_eq!(next.await.expect("no panic").expect("runs"), "n1\n0");
-        // what may be repeated is repeated, unseen
+        // commands that are safe to repeat are repeated without an error
         let asked = {
             let host = host.clone();
             tokio::spawn(async move {
@@ -149,7 +149,7 @@ fn a_killed_sshd_loses_the_command_and_is_waited_for() {
     });
 }
 
-/// Bytes of the largest file in the node's `/tmp`.
+/// Returns the length of the largest file in the node's `/tmp`, bytes.
 fn bytes_in_tmp(site: &Site) -> u64 {
     let entries = fs::read_dir(site.lab.node("n1").path("/tmp")).expect("the node's /tmp");
     entries
@@ -173,7 +173,7 @@ fn a_killed_master_is_restarted_and_never_bypassed() {
         kill(before);
         assert_eq!(sh(&host, "hostname").await.expect("runs"), "n1\n0");
         assert_ne!(host.connection_pid().await, Some(before));
-        // in the middle of a file: it comes whole nevertheless, and nothing lies beside it
+        // the connection is lost in the middle of a file: the file is complete nevertheless, and no temporary file remains
         site.lab.node("n1").wire(Line {
             delay: Duration::from_millis(5),
             loss: 0.0,
@@ -189,7 +189,7 @@ fn a_killed_master_is_restarted_and_never_bypassed() {
                 (sent, told)
             })
         };
-        // a part of it has arrived, and progress is told of what takes longer than 2 s
+        // a part of the file has arrived; progress is reported after 2 s
         until("a part of the file", || bytes_in_tmp(&site) > 4 << 20).await;
         kill(host.connection_pid().await.expect("is connected"));
         let (sent, told) = sending.await.expect("no panic");
@@ -203,7 +203,7 @@ fn a_killed_master_is_restarted_and_never_bypassed() {
             big.len()
         );
     });
-    // the old connection still had bytes on the narrow wire
+    // the old connection still had bytes on the slow line
     site.lab.node("n1").wire(Line::default());
     cvc_testkit::wait_until("the torn file to go", 2 * SOON, || {
         site.lab.node("n1").shell("ls -A /tmp").trim() == "big"
@@ -213,7 +213,7 @@ fn a_killed_master_is_restarted_and_never_bypassed() {
             .lock()
             .expect("no panic")
             .iter()
-            .filter(|n| matches!(n, Notice::Back { .. }))
+            .filter(|n| matches!(n, HostNotice::Back { .. }))
             .count()
             >= 2
     );

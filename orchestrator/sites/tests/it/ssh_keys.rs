@@ -1,10 +1,10 @@
-//! Host keys: what is believed, pinned and refused; and who is let in.
+//! Tests of host keys, which are trusted, pinned or refused, and of logins, which are permitted or refused.
 
 use crate::common::laptop;
 
 use cvc_core::hosts::HostKeys;
 use cvc_engine::host::{HostError, Obstacle};
-use cvc_sites::ssh::{Notice, PATIENCE, SshHost};
+use cvc_sites::ssh::{HostNotice, PATIENCE, SshHost};
 use cvc_testkit::{Tool, lab::Node, require};
 use laptop::{Site, listened, sh};
 use std::{fs, time::Instant};
@@ -25,7 +25,7 @@ fn a_key_that_the_user_knows_is_pinned_and_then_counts_alone() {
     drop(first);
     let known = site.dir.join(".ssh/known_hosts");
     let told = heard.lock().expect("no panic").clone();
-    let pinned = Notice::Pinned {
+    let pinned = HostNotice::Pinned {
         host: "10.77.0.11".into(),
         fingerprint: fingerprint(node),
         vouched_by: Some(known.to_string()),
@@ -40,14 +40,14 @@ fn a_key_that_the_user_knows_is_pinned_and_then_counts_alone() {
         1
     );
 
-    // without the user's file, and nothing is pinned again
+    // the pinned key is enough without the user's file, and is not pinned again
     fs::remove_file(&known).expect("removes");
     let (second, heard) = site.host("n1");
     site.run(|| async { second.connect().await.expect("connects") });
     assert!(heard.lock().expect("no panic").is_empty(), "{heard:?}");
     drop(second);
 
-    // another machine: refused, also when the user's own file believes it
+    // another machine at this address is refused, even if the user's own file contains its key
     let before = fingerprint(node);
     node.restart_with_new_key();
     fs::write(&known, "").expect("writes");
@@ -73,7 +73,7 @@ fn a_key_that_the_user_knows_is_pinned_and_then_counts_alone() {
             "{text}"
         );
     }
-    // the hint works
+    // following the hint corrects the error
     let fixed = site.lab.exec(&[
         "ssh-keygen",
         "-R",
@@ -144,7 +144,7 @@ fn an_unknown_key_is_refused_or_pinned_as_the_site_says() {
     assert!(
         matches!(
             told.as_slice(),
-            [Notice::Pinned {
+            [HostNotice::Pinned {
                 vouched_by: None,
                 ..
             }]
@@ -156,7 +156,7 @@ fn an_unknown_key_is_refused_or_pinned_as_the_site_says() {
         "{}",
         told[0]
     );
-    // the user's own file is the user's
+    // the user's own file is never changed
     assert_eq!(
         fs::read_to_string(site.dir.join(".ssh/known_hosts")).expect("a file"),
         ""
@@ -179,7 +179,7 @@ fn the_site_may_have_a_known_hosts_file_of_its_own() {
     let (host, heard) = listened(target);
     site.run(|| async { host.connect().await.expect("connects") });
     assert!(
-        matches!(heard.lock().expect("no panic").as_slice(), [Notice::Pinned { vouched_by: Some(by), .. }] if by.ends_with("keys of the site")),
+        matches!(heard.lock().expect("no panic").as_slice(), [HostNotice::Pinned { vouched_by: Some(by), .. }] if by.ends_with("keys of the site")),
         "{heard:?}"
     );
 }
@@ -233,7 +233,7 @@ fn who_is_not_let_in_learns_which_keys_were_tried() {
     let mut target = site.target("n1", HostKeys::Strict);
     target.entry.identity_file = Some(key.to_string());
     target.entry.user = Some("ada".into());
-    // the user's own key comes from the configuration as well
+    // the user's key can also be named in the ssh configuration
     fs::write(
         site.config(),
         fs::read_to_string(site.config())
@@ -261,7 +261,7 @@ fn who_is_not_let_in_learns_which_keys_were_tried() {
         ("n1", "ada", [key.to_string()].as_slice())
     );
     assert!(methods.contains("publickey"), "{methods}");
-    // and by the jump host
+    // the jump host also refuses the user
     site.configure("Host n1\n    ProxyJump nobody@login\nHost login\n    User nobody");
     let (host, _) = site.host("n1");
     let refused = site.run(|| async { host.connect().await.expect_err("is refused") });

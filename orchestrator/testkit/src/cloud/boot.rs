@@ -1,4 +1,4 @@
-//! Switches the nodes behind instances on and off, and sets them up as images do at their first start.
+//! Switches the nodes of instances on and off, and sets them up as images do at their first start.
 
 use std::{
     fs,
@@ -107,7 +107,7 @@ fn public_key(world: &World, machine: &Machine) -> String {
     key.map(|k| format!("{}\n", k.trim())).unwrap_or_default()
 }
 
-/// Runs user data once if they are a script, as cloud-init does: as root, after sshd is up, with the output in a file.
+/// Runs user data once if they are a script, as cloud-init does: as root, after sshd has started, with the output in a file.
 fn run_user_data(node: &Node, user_data: Option<&[u8]>) {
     let Some(script) = user_data.filter(|d| d.starts_with(b"#!")) else {
         return;
@@ -132,7 +132,7 @@ fn run_user_data(node: &Node, user_data: Option<&[u8]>) {
     thread::spawn(move || child.wait());
 }
 
-/// Terminates instances: moto forgets the volumes at once, the node ends, and until then the instance is shutting down.
+/// Terminates instances. moto removes their volumes at once; an instance is shutting down until its node has ended.
 pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
     for id in ids {
         let mut state = world.lock();
@@ -161,7 +161,7 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
         drop(state);
         let (world, id) = (Arc::clone(world), id.clone());
         world.clone().spawn_on_network(move || {
-            // EC2 deletes them, moto does not
+            // EC2 deletes these interfaces, moto does not
             for interface in &interfaces {
                 let _ = world.moto.ask(
                     &region,
@@ -181,13 +181,13 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
     }
 }
 
-/// Ends a node for good.
+/// Ends a node permanently.
 fn end_node(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
     let (Some(node), Some(guest_pool)) = (node, world.guest_pool.as_ref()) else {
         return;
     };
     if reason == EndReason::Spot && node.is_up() {
-        // peers must not notice
+        // cut the power, so that peers do not notice the end
         let _ = catch_unwind(AssertUnwindSafe(|| node.poweroff()));
     }
     if catch_unwind(AssertUnwindSafe(|| GuestPool::remove(guest_pool, &node))).is_err()
@@ -197,8 +197,8 @@ fn end_node(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
     }
 }
 
-/// Watches nodes until the cloud ends: one that switches itself off terminates or stops its instance. One that a test switches off keeps
-/// its instance, as a broken machine does.
+/// Monitors nodes until the cloud ends. If a node switches itself off, its instance is terminated or stopped. If a test switches a node off, its
+/// instance stays, like a broken machine.
 pub(super) fn watch(world: &Arc<World>) {
     let weak: Weak<World> = Arc::downgrade(world);
     world.spawn_on_network(move || {
@@ -266,7 +266,7 @@ fn restore_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     if let Some(machine) = world.lock().machine_mut(id) {
         machine.metadata = None;
         if now.is_some() {
-            // a test may switch it off at any time
+            // ignore panics: a test may switch the node off at any time
             let _ = catch_unwind(AssertUnwindSafe(|| disks::plug(node, &machine.disks)));
         }
     }

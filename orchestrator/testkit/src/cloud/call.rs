@@ -11,9 +11,9 @@ pub struct ApiCall {
     pub at: SystemTime,
     /// Name of the action, such as `RunInstances`.
     pub action: String,
-    /// Its region.
+    /// Region of the call.
     pub region: String,
-    /// Its parameters; the length instead of user data, and `Body` for services that use JSON.
+    /// Parameters of the call. User data are replaced by their length; for services that use JSON, the parameter `Body` has the request.
     pub parameters: BTreeMap<String, String>,
 }
 

@@ -1,7 +1,7 @@
 //! Disks of instances other than the root: volumes and instance stores, which are loop devices over sparse files.
 //!
-//! A device has the size of its volume. Its name is that of a machine with NVMe (`/dev/nvme1n1`, with the links that udev makes by model
-//! and by requested name), or of one without (`/dev/xvdf`).
+//! A device has the size of its volume. On an instance type with NVMe its name is `/dev/nvme1n1`, with the links that udev makes by model and by
+//! requested name; on other types it is `/dev/xvdf`.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -30,7 +30,7 @@ use crate::lab::Node;
 /// Maximum size of instance stores: the metadata of a new file system must fit into memory.
 const STORE_GB: u64 = 4;
 
-/// Plans the disks of a new instance, without the root. `asked` are the parameters of its launch, `item` is moto's description of it.
+/// Returns the disks of a new instance except the root. `asked` are the parameters of the launch, `item` is moto's description of the instance.
 pub(super) fn plan(
     world: &World,
     machine: &Machine,
@@ -114,7 +114,7 @@ pub(super) fn plan(
     disks
 }
 
-/// Makes loop devices for disks. They disappear once these files are closed, even by a crash of the test, and no node has them mounted.
+/// Creates loop devices for disks. A device disappears when its file is closed (even by a crash of the test) and no node has the device mounted.
 pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, File)> {
     let directory = node.store().join("disks");
     fs::create_dir_all(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
@@ -155,13 +155,13 @@ pub(super) fn plug(node: &Node, disks: &[(PlannedDisk, File)]) {
     }
 }
 
-// <linux/loop.h>
+// from <linux/loop.h>
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
-/// The device disappears with its last user.
+/// Flag: the device disappears with its last user.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
-/// `struct loop_info64`.
+/// `struct loop_info64` of Linux.
 #[repr(C)]
 struct LoopInfo {
     device: u64,
@@ -179,7 +179,7 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// `struct loop_config`.
+/// `struct loop_config` of Linux.
 #[repr(C)]
 struct LoopConfig {
     fd: u32,
@@ -200,7 +200,7 @@ fn make_loop_device(file: &Path, bytes: u64) -> io::Result<File> {
         .open(file)?;
     store.set_len(bytes)?;
     let control = open(Path::new("/dev/loop-control"))?;
-    // another process may take the free device first
+    // retry, because another process may take the free device first
     for _ in 0..100 {
         let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
         if number < 0 {

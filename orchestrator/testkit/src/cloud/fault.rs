@@ -10,7 +10,7 @@ use super::{
     xml,
 };
 
-/// A fault in calls of an action.
+/// A fault that occurs in calls of an action.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub(super) action: String,
@@ -81,8 +81,8 @@ impl Fault {
         Self::new(action, FaultKind::LostAnswer)
     }
 
-    /// Restricts it to calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be repeated.
-    /// A launch without a zone counts as one in the zone of its subnet, or in the region's first zone.
+    /// Restricts the fault to calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be called repeatedly.
+    /// For a launch without a zone, the zone is that of its subnet, or the region's first zone.
     pub fn matching(mut self, parameter: &str, value: &str) -> Self {
         self.matching.push((parameter.to_owned(), value.to_owned()));
         self
@@ -96,13 +96,13 @@ impl Fault {
         self
     }
 
-    /// Makes it happen `count` times instead of once.
+    /// Makes the fault occur `count` times instead of once.
     pub fn times(mut self, count: usize) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// Makes it happen every time.
+    /// Makes the fault occur every time.
     pub fn always(mut self) -> Self {
         self.count = None;
         self
@@ -118,7 +118,7 @@ impl Fault {
     }
 }
 
-/// Returns the faults that happen to this call, and counts them.
+/// Returns the faults that occur in this call, and counts them.
 pub(super) fn take_faults(
     faults: &mut Vec<Fault>,
     action: &str,
@@ -126,7 +126,7 @@ pub(super) fn take_faults(
 ) -> Vec<FaultKind> {
     let mut kinds = Vec::new();
     for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
-        // a call gets only one error; further errors wait for the next calls
+        // a call gets only one error; other errors occur in the next calls
         if kinds.iter().any(|k| !matches!(k, FaultKind::Delay(_))) {
             break;
         }
@@ -151,12 +151,12 @@ impl CloudClock {
             .unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns the `Date` header of answers.
+    /// Returns the value of the `Date` header of answers.
     pub(super) fn date(self) -> String {
         self.now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
 
-    /// Refuses a request whose signature is more than five minutes off.
+    /// Returns the error for a request whose signature is more than five minutes off; `None` if the request is accepted.
     pub(super) fn refuses(self, request: &HttpRequest) -> Option<HttpResponse> {
         let signed = request.header("x-amz-date")?;
         let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", signed)
@@ -165,7 +165,7 @@ impl CloudClock {
             .ok()?;
         let late = self.now().duration_since(when.timestamp());
         let limit = SignedDuration::from_mins(5);
-        // JSON services distinguish an old signature from expired credentials
+        // JSON services return another error for an old signature than for expired credentials
         if late > limit && request.header("x-amz-target").is_some() {
             Some(error(
                 request,
@@ -193,7 +193,7 @@ impl CloudClock {
     }
 }
 
-/// Makes an error in the format of the requested service.
+/// Creates an error in the format of the requested service.
 pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str) -> HttpResponse {
     if request.header("x-amz-target").is_some() {
         let code = match code {
@@ -235,7 +235,7 @@ pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str)
     ec2_error(code, http, message)
 }
 
-/// Makes an error of EC2.
+/// Creates an error of EC2.
 pub(super) fn ec2_error(code: &str, http: u16, message: &str) -> HttpResponse {
     let one = xml::node(
         "Error",

@@ -1,4 +1,4 @@
-//! The front of the cloud: records every call, checks clock and credentials, applies faults, and dispatches by action.
+//! The entry point of the cloud: records every call, checks clock and credentials, applies faults, and dispatches by action.
 
 use std::{sync::Arc, thread, time::SystemTime};
 
@@ -13,7 +13,7 @@ use super::{
     zones,
 };
 
-/// Answers a request; `None` closes its connection.
+/// Answers a request; `None` closes the connection without an answer.
 pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpResponse> {
     let target = request
         .header("x-amz-target")
@@ -30,7 +30,7 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
         .or_else(|| parameters.get("Action").map(ToOwned::to_owned))
         .unwrap_or_default();
     let region = region_of(request).unwrap_or_else(|| world.settings.region.clone());
-    // requests name zones in several ways; faults see only one of them
+    // requests name zones in several ways, but faults are matched with one of them
     let mut seen = parameters.clone();
     if action == "RunInstances"
         && seen.get("Placement.AvailabilityZone").is_none()

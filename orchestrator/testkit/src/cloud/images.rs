@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 /// A series of images for one architecture.
 struct ImageSeries {
     owner: &'static str,
-    /// Name of an image; `{}` stands for the date of its release.
+    /// Name of an image; `{}` is replaced by the date of its release.
     name: &'static str,
     architecture: &'static str,
     root: &'static str,
     user: &'static str,
-    /// Parameter of the Systems Manager that names the newest image.
+    /// Name of the Systems Manager parameter whose value is the newest image.
     parameter: &'static str,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn list_for_moto() -> Value {
 
 /// Returns the value of a public parameter of the Systems Manager.
 pub(super) fn find_parameter(name: &str) -> Option<String> {
-    // Amazon's default kernel has a name of its own
+    // Amazon's default kernel is an alias for this version
     let name = name.replace("kernel-default", "kernel-6.1");
     let series = SERIES.iter().position(|l| {
         l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name

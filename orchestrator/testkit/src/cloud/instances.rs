@@ -16,7 +16,7 @@ use super::{
     xml::{self, leaf},
 };
 
-/// Replaces moto's description of instances with the cloud's, in one reservation or several.
+/// Replaces parts of moto's description of instances by the cloud's own, in one reservation or several.
 pub(super) fn override_description(world: &World, mut root: Element) -> Element {
     let state = world.lock();
     let over = |reservation: &mut Element| {
@@ -31,7 +31,7 @@ pub(super) fn override_description(world: &World, mut root: Element) -> Element 
     root
 }
 
-/// Returns whether an instance passes a filter on properties that moto lacks or gets wrong; `None` leaves the filter to moto.
+/// Returns whether an instance passes a filter on properties that moto lacks or gets wrong; `None` if moto must apply the filter.
 fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
     let text = |path: &[&str]| xml::text_at(item, path).unwrap_or_default();
     let is = match name {

@@ -20,7 +20,7 @@ use super::{
     xml, zones,
 };
 
-/// Launches instances, or repeats the answer to the same earlier request.
+/// Launches instances, or repeats the answer to an earlier request with the same client token.
 pub(super) fn run(
     world: &Arc<World>,
     request: &HttpRequest,
@@ -42,7 +42,7 @@ pub(super) fn run(
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
-    // a dry run ends here, with the error that means success
+    // a dry run ends here, with the error code that means success
     let answer = world
         .moto
         .forward(request, wanted.parameters.write().as_bytes());
@@ -92,9 +92,9 @@ fn repeat_answer(world: &World, known: &KnownLaunch, asked: &str) -> HttpRespons
     }
 }
 
-/// A launch that EC2 would allow.
+/// A launch that EC2 would permit.
 struct CheckedLaunch {
-    /// The parameters, in the form that moto understands.
+    /// Parameters in the form that moto supports.
     parameters: Parameters,
     vcpus: u32,
     placement: Option<String>,
@@ -110,7 +110,7 @@ impl CheckedLaunch {
             .get("MaxCount")
             .and_then(|n| n.parse().ok())
             .unwrap_or(1);
-        // moto launches the minimum count, EC2 the maximum
+        // moto launches the minimum number, EC2 the maximum
         parameters.set("MinCount", count.to_string());
         let zone = choose_subnet(world, region, &mut parameters)?;
         complete_volumes(&mut parameters);
@@ -187,7 +187,7 @@ impl CheckedLaunch {
         })
     }
 
-    /// Sets the requested properties of the new instances, and makes their spot requests.
+    /// Sets the requested properties of the new instances, and creates the spot requests of spot instances.
     fn shape(&self, world: &World, region: &str, asked: &Parameters, machines: &mut [Machine]) {
         let user_data = asked
             .get("UserData")
@@ -240,7 +240,7 @@ fn is_standard(kind: &str) -> bool {
         && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
 }
 
-/// Sets the subnet of a launch, because moto assigns any address without one, and returns the index of its zone.
+/// Sets the subnet of a launch, because moto assigns arbitrary addresses to launches without a subnet. Returns the index of the subnet's zone.
 fn choose_subnet(
     world: &World,
     region: &str,
@@ -294,7 +294,7 @@ fn choose_subnet(
     Ok(zones.iter().position(|z| *z == zone).unwrap_or(0))
 }
 
-/// Requests the volumes that EC2 makes: always one for the root, deleted with its instance by default, and none for instance stores.
+/// Adds the volumes that EC2 creates. The root always has a volume, which by default is deleted with its instance; instance stores have none.
 fn complete_volumes(parameters: &mut Parameters) {
     let root = images::find_user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
     let members = parameters.members("BlockDeviceMapping").into_values();
@@ -318,7 +318,7 @@ fn complete_volumes(parameters: &mut Parameters) {
             }
         }
     }
-    // renumbered, because moto stops at a gap
+    // number the entries again, because moto stops at a gap
     parameters.remove("BlockDeviceMapping");
     for (n, mapping) in mappings.iter().enumerate() {
         for (name, value) in &mapping.0 {

@@ -1,4 +1,4 @@
-//! The cloud's resources, as tests see them.
+//! The cloud's resources, as tests use them.
 
 use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
 
@@ -9,33 +9,33 @@ use super::{world::World, xml};
 /// An instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// `i-...`.
+    /// Identifier: `i-...`.
     pub id: String,
-    /// Its address for the laptop and for other instances.
+    /// Address for the laptop and for other instances.
     pub address: Ipv4Addr,
-    /// Its type.
+    /// Instance type.
     pub kind: String,
-    /// Its image.
+    /// Identifier of the image.
     pub image: String,
-    /// Its region.
+    /// Region of the instance.
     pub region: String,
-    /// Its zone.
+    /// Availability zone of the instance.
     pub zone: String,
-    /// `pending`, `running`, `shutting-down`, `terminated`, `stopped`.
+    /// State: `pending`, `running`, `shutting-down`, `terminated`, `stopped`.
     pub state: String,
     /// Whether it is a spot instance.
     pub is_spot: bool,
-    /// Its placement group.
+    /// Placement group of the instance.
     pub placement_group: Option<String>,
-    /// The client token of its launch.
+    /// Client token of the launch.
     pub client_token: Option<String>,
-    /// Its user data.
+    /// User data of the instance.
     pub user_data: Option<Vec<u8>>,
-    /// Its tags.
+    /// Tags of the instance.
     pub tags: BTreeMap<String, String>,
 }
 
-/// Everything left in the cloud that costs money or gets in the way.
+/// All resources left in the cloud that cost money or prevent later work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Instances that are not terminated.

@@ -1,4 +1,4 @@
-//! The properties of an instance that moto does not keep: its state, its node, its end.
+//! The properties of an instance that moto does not keep: its state, its node, and why it ended.
 
 use std::{
     fs::File,
@@ -44,7 +44,7 @@ impl InstancePhase {
         }
     }
 
-    /// Returns it as an `instanceState` element, or as another element of this type.
+    /// Returns the state as an element of this name, such as `instanceState`.
     pub(super) fn element(self, name: &str) -> Element {
         xml::node(
             name,
@@ -56,14 +56,14 @@ impl InstancePhase {
     }
 }
 
-/// Why an instance ended.
+/// Reason why an instance ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
-    /// TerminateInstances.
+    /// A program called TerminateInstances.
     User,
-    /// It switched itself off.
+    /// The instance switched itself off.
     Itself,
-    /// The spot market reclaimed it.
+    /// The spot market reclaimed the instance.
     Spot,
 }
 
@@ -88,7 +88,7 @@ impl EndReason {
 /// A disk that an instance will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlannedDisk {
-    /// Its device below `/dev`.
+    /// Device name below `/dev`.
     pub(super) device: String,
     /// Further names below `/dev`.
     pub(super) links: Vec<String>,
@@ -105,34 +105,34 @@ pub(super) struct Machine {
     pub(super) image: String,
     pub(super) address: Ipv4Addr,
     pub(super) key: String,
-    /// Its security groups, by identity and by name.
+    /// Security groups of the instance, by identifier and by name.
     pub(super) groups: Vec<(String, String)>,
     pub(super) interfaces: Vec<String>,
     pub(super) placement: Option<String>,
-    /// Its spot request.
+    /// Identifier of the instance's spot request.
     pub(super) spot: Option<String>,
     pub(super) token: Option<String>,
     pub(super) vcpus: u32,
     pub(super) user_data: Option<Vec<u8>>,
-    /// Whether switching itself off terminates it instead of stopping it.
+    /// Whether the instance is terminated, and not only stopped, when it switches itself off.
     pub(super) ends_for_good: bool,
     phase: InstancePhase,
-    /// When the phase passes by itself, if it does.
+    /// Time at which the phase ends by itself, if it does.
     until: Option<Instant>,
-    /// When the phase began.
+    /// Time at which the phase began.
     pub(super) since: Instant,
     pub(super) reason: Option<(EndReason, Timestamp)>,
-    /// Whether its status checks fail.
+    /// Whether the instance's status checks fail.
     pub(super) impaired: bool,
-    /// Whether its node never gets an sshd, as with an image that does not start.
+    /// Whether the node never starts an sshd, as with a broken image.
     pub(super) unreachable: bool,
-    /// When the spot market reclaims it.
+    /// Time at which the spot market reclaims the instance.
     pub(super) notice: Option<Timestamp>,
     pub(super) node: Option<Arc<Node>>,
-    /// Its disks other than the root.
+    /// Disks of the instance except the root.
     pub(super) wanted_disks: Vec<PlannedDisk>,
     pub(super) disks: Vec<(PlannedDisk, File)>,
-    /// Its metadata service, and the boot of the node for which it runs.
+    /// Metadata service of the instance, with the boot of the node for which it runs.
     pub(super) metadata: Option<(i32, Serving)>,
 }
 
@@ -186,25 +186,25 @@ impl Machine {
         }
     }
 
-    /// Enters a phase, which passes by itself after this time, or never.
+    /// Enters a phase, which ends by itself after `passes_after`, or does not end by itself if this is `None`.
     pub(super) fn enter(&mut self, phase: InstancePhase, passes_after: Option<Duration>) {
         self.phase = phase;
         self.since = Instant::now();
         self.until = passes_after.map(|after| self.since + after);
     }
 
-    /// Returns whether it uses groups and costs money.
+    /// Returns whether the instance uses security groups and costs money.
     pub(super) fn is_alive(&self) -> bool {
         self.phase() != InstancePhase::Terminated
     }
 
-    /// Overrides moto's description.
+    /// Replaces parts of moto's description by the properties of this instance.
     pub(super) fn overlay(&self, item: &mut Element) {
         let phase = self.phase();
         xml::put(item, phase.element("instanceState"));
         let address = self.address.to_string();
         if matches!(phase, InstancePhase::Pending | InstancePhase::Running) && self.node.is_some() {
-            // the caller is on the same network, so the private address is the public one too
+            // the caller is on the same network, so use the private address as the public one too
             for interface in xml::items_mut(item, "networkInterfaceSet") {
                 if let Some(association) = interface.get_mut_child("association") {
                     xml::set(association, "publicIp", &address);

@@ -87,7 +87,7 @@ use machine::{EndReason, InstancePhase};
 use server::Serving;
 use world::{CloudSettings, World};
 
-/// The access key of the cloud's only account: invented, and easy to find where it must not appear.
+/// The access key of the cloud's only account. It is invented, so that tests can search for it where it must not occur.
 pub const ACCESS_KEY: &str = "AKIACVCTESTKITMADEUP";
 
 /// The secret of [`ACCESS_KEY`].
@@ -98,43 +98,43 @@ pub const SECRET_KEY: &str = "cvcTestKitSecretThatMustBeNowhere+/0123456";
 pub struct CloudBuilder(CloudSettings);
 
 impl CloudBuilder {
-    /// Sets the region whose instances are nodes of the lab, `us-east-1` by default. In other regions they exist on paper only.
+    /// Sets the region whose instances are nodes of the lab, `us-east-1` by default. Instances in other regions exist on paper only.
     pub fn region(mut self, region: &str) -> Self {
         region.clone_into(&mut self.0.region);
         self
     }
 
-    /// Sets the on-demand price of an instance type in dollars per hour; some common types already have prices.
+    /// Sets the on-demand price of an instance type, dollars per hour; some common types already have prices.
     pub fn price(mut self, kind: &str, per_hour: f64) -> Self {
         self.0.prices.0.insert(kind.to_owned(), per_hour);
         self
     }
 
-    /// Sets the maximum number of vCPUs, on demand and spot; 256 each by default.
+    /// Sets the maximum numbers of vCPUs of on-demand and of spot instances; 256 each by default.
     pub fn quotas(mut self, on_demand: u32, spot: u32) -> Self {
         self.0.quotas = [f64::from(on_demand), f64::from(spot)];
         self
     }
 
-    /// Sets how long instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
+    /// Sets the time for which instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
     pub fn boot(mut self, time: Duration) -> Self {
         self.0.boot = time;
         self
     }
 
-    /// Sets how long instances are shutting down at least; 200 ms by default.
+    /// Sets the minimum time for which instances are shutting down; 200 ms by default.
     pub fn stopping(mut self, time: Duration) -> Self {
         self.0.stopping = time;
         self
     }
 
-    /// Sets how long the status checks of a running instance are `initializing`; zero by default.
+    /// Sets the time for which the status checks of a running instance are `initializing`; zero by default.
     pub fn checks(mut self, time: Duration) -> Self {
         self.0.checks = time;
         self
     }
 
-    /// Starts the cloud beside a lab; its instances become nodes of the lab.
+    /// Starts the cloud next to a lab; its instances become nodes of the lab.
     pub fn start(self, lab: &Lab) -> Cloud {
         Cloud::new(self.0, Some(lab.guest_pool()))
     }
@@ -167,7 +167,7 @@ impl Cloud {
         })
     }
 
-    /// Starts a cloud with the default settings beside a lab.
+    /// Starts a cloud with the default settings next to a lab.
     pub fn start(lab: &Lab) -> Self {
         Self::builder().start(lab)
     }
@@ -224,7 +224,7 @@ impl Cloud {
         self.serving.as_ref().expect("until it ends").address
     }
 
-    /// Returns its URL: on the laptop's loopback, or on this machine's without a lab.
+    /// Returns the cloud's URL: on the laptop's loopback or, without a lab, on this machine's.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address())
     }
@@ -250,7 +250,7 @@ impl Cloud {
         images::find_debian(architecture)
     }
 
-    /// Injects a fault, as often as it specifies.
+    /// Injects a fault, which occurs as often as it specifies.
     pub fn fault(&self, fault: Fault) {
         self.world.lock().faults.push(fault);
     }
@@ -260,7 +260,7 @@ impl Cloud {
         self.world.lock().faults.clear();
     }
 
-    /// Returns whether all injected faults have happened as often as specified.
+    /// Returns whether all injected faults have occurred as often as specified.
     pub fn faults_are_over(&self) -> bool {
         self.world.lock().faults.is_empty()
     }
@@ -275,13 +275,13 @@ impl Cloud {
         self.world.lock().expired = false;
     }
 
-    /// Sets the cloud's clock ahead of the machine's, or behind it if negative: signatures more than five minutes off are refused, and answers
-    /// carry the cloud's `Date`.
+    /// Sets the cloud's clock ahead of the machine's, or behind it if negative: requests whose signature is more than five minutes off are refused,
+    /// and the `Date` of answers is that of the cloud's clock.
     pub fn skew(&self, seconds: i64) {
         self.world.lock().clock = fault::CloudClock(SignedDuration::from_secs(seconds));
     }
 
-    /// Makes pending instances without a node run now.
+    /// Makes pending instances without a node run at once.
     pub fn finish_boots(&self) {
         for machine in self
             .world
@@ -294,7 +294,7 @@ impl Cloud {
         }
     }
 
-    /// Makes the next `count` instances run without an sshd that ever answers.
+    /// Makes the next `count` instances run without an sshd.
     pub fn never_reachable(&self, count: usize) {
         self.world.lock().never_reachable = count;
     }
@@ -319,12 +319,12 @@ impl Cloud {
         self.world.lock().held_groups = times;
     }
 
-    /// Raises all spot prices to this multiple of what they were at the start.
+    /// Raises all spot prices to this multiple of their initial values.
     pub fn raise_spot_prices(&self, factor: f64) {
         self.world.lock().spot_rise = factor - 1.0;
     }
 
-    /// Reclaims a spot instance: its metadata service announces that from now on, and after this time the instance loses power.
+    /// Reclaims a spot instance. Its metadata service announces that at once, and after this time the instance loses power.
     #[track_caller]
     pub fn interrupt(&self, instance: &str, notice: Duration) {
         {
@@ -350,7 +350,7 @@ impl Cloud {
         self.end_after(instance, notice, EndReason::Spot);
     }
 
-    /// Terminates an instance behind the program's back, as in the console.
+    /// Terminates an instance without the tested program's knowledge, as a user can in the console.
     #[track_caller]
     pub fn terminate(&self, instance: &str) {
         assert!(
@@ -416,12 +416,12 @@ impl Cloud {
             .unwrap_or_else(|| panic!("{instance} has no node"))
     }
 
-    /// Lists everything that costs money or gets in the way, in all regions that received any request.
+    /// Lists all resources that cost money or prevent later work, in all regions that received any request.
     pub fn alive(&self) -> Leftovers {
         leftovers::list_leftovers(&self.world)
     }
 
-    /// Panics if anything is left.
+    /// Panics if any resource is left.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         let left = self.alive();
@@ -434,7 +434,7 @@ impl Cloud {
         );
     }
 
-    /// Returns the errors of the cloud itself, to explain failing tests.
+    /// Returns the errors of the simulated cloud itself, to explain a failing test.
     pub fn troubles(&self) -> String {
         format!(
             "{}\n{}",

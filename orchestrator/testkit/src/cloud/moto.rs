@@ -22,7 +22,7 @@ use super::{
     xml,
 };
 
-/// The version that the set-up installs.
+/// The version of moto that the set-up installs.
 const VERSION: &str = "5.2.5";
 
 /// Starts moto, which ends and removes its files when its standard input closes, even if the test was killed.
@@ -58,7 +58,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it with the command that `command` makes for a program, and with its files in a directory.
+    /// Starts moto with files in a directory. `command` creates the command for a program.
     pub(super) fn start(directory: &Path, command: impl FnOnce(&Path) -> Command) -> Self {
         let python = python().expect("moto, which the set-up installs");
         let files = tempfile::Builder::new()
@@ -118,7 +118,7 @@ impl Server {
         }
     }
 
-    /// Returns its error messages.
+    /// Returns moto's error messages.
     pub(super) fn log(&self) -> String {
         self.log.lock().clone()
     }
@@ -195,7 +195,7 @@ impl Client {
         read.unwrap_or_else(|e| HttpResponse::new(502, "text/plain", format!("moto: {e}")))
     }
 
-    /// Calls EC2 in a region, for the cloud itself.
+    /// Calls EC2 in a region for the simulated cloud itself.
     pub(super) fn ask(
         &self,
         region: &str,
@@ -266,7 +266,7 @@ impl Client {
     }
 }
 
-/// Finds the text of the first element of this name anywhere below.
+/// Returns the text of the first descendant of this name.
 pub(super) fn find(element: &Element, name: &str) -> Option<String> {
     let here = xml::text(element, name);
     here.or_else(|| {

@@ -81,7 +81,7 @@ pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpRespons
 fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (kind, price) in &prices.0 {
-        // a careless query finds these too
+        // further products, which a query without enough filters also returns
         for (system, tenancy, capacity, price) in [
             ("Linux", "Shared", "Used", *price),
             ("Linux", "Shared", "UnusedCapacityReservation", *price),
@@ -147,7 +147,7 @@ fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
     all
 }
 
-/// Makes the price of traffic from the region to the internet.
+/// Creates the price of traffic from the region to the internet.
 fn transfer_product(region: &str) -> Value {
     let attributes = json!({
         "servicecode": "AWSDataTransfer", "transferType": "AWS Outbound", "fromLocation": location(region), "fromRegionCode": region,

@@ -46,7 +46,8 @@ impl Parameters {
             .collect()
     }
 
-    /// Returns the members of a list, each with its own parameters: `Name` of `Filter.1.Name`, for the list `Filter`.
+    /// Returns the members of a list by number, each with its own parameters. `Filter.1.Name` is the parameter `Name` of member 1 of the list
+    /// `Filter`.
     pub(super) fn members(&self, name: &str) -> BTreeMap<u32, Self> {
         let mut members: BTreeMap<u32, Self> = BTreeMap::new();
         for (key, value) in &self.0 {
@@ -126,7 +127,7 @@ pub(super) fn by_tags(tags: &[(String, String)], name: &str, values: &[String]) 
     )
 }
 
-/// Returns whether a text matches one of these patterns, in which `*` stands for any characters and `?` for one.
+/// Returns whether a text matches one of these patterns, in which `*` matches any characters and `?` one.
 pub(super) fn is_any(patterns: &[String], text: &str) -> bool {
     patterns
         .iter()

@@ -62,7 +62,7 @@ pub(super) struct SpotRequest {
 }
 
 impl SpotRequest {
-    /// Returns whether it may still start instances.
+    /// Returns whether the request may still start instances.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, "open" | "active")
     }
@@ -107,7 +107,7 @@ impl SpotRequest {
         })
     }
 
-    /// Settles the request when its instance ends.
+    /// Sets the state of the request when its instance ends.
     pub(super) fn settle(&mut self, reason: EndReason) {
         self.status = match reason {
             EndReason::User | EndReason::Itself => "instance-terminated-by-user",

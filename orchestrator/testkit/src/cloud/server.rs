@@ -75,7 +75,7 @@ pub(super) struct Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // this closes the listener and all connections
+        // aborting the task closes the listener and all connections
         self.task.abort();
     }
 }

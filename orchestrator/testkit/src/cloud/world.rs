@@ -27,11 +27,11 @@ pub(super) struct CloudSettings {
     pub(super) prices: PriceTable,
     /// Maximum number of vCPUs, on demand and spot.
     pub(super) quotas: [f64; 2],
-    /// How long an instance without a node is pending.
+    /// Time for which an instance without a node is pending.
     pub(super) boot: Duration,
-    /// How long an instance is shutting down at least.
+    /// Minimum time for which an instance is shutting down.
     pub(super) stopping: Duration,
-    /// How long status checks are initializing.
+    /// Time for which status checks are initializing.
     pub(super) checks: Duration,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct World {
     pub(super) guest_pool: Option<GuestPool>,
     pub(super) runtime: Handle,
     state: Mutex<CloudState>,
-    /// Locked while instances are launched: only one of two simultaneous requests may use a token.
+    /// Locked while instances are launched, so that only one of two simultaneous requests uses a client token.
     pub(super) launching: Mutex<()>,
     ended: Mutex<bool>,
     /// Notified when the cloud has ended.
@@ -66,7 +66,7 @@ pub(super) struct CloudState {
     pub(super) never_reachable: usize,
     pub(super) impaired: usize,
     pub(super) held_groups: usize,
-    /// What the spot market asks more than at the start, as a factor less one.
+    /// Relative rise of spot prices since the start; 0 for none.
     pub(super) spot_rise: f64,
     /// Regions that received any request.
     pub(super) regions: BTreeSet<String>,
@@ -127,7 +127,7 @@ impl World {
         self.ending.notify_all();
     }
 
-    /// Waits, but not beyond the cloud's end.
+    /// Sleeps for this time, or until the cloud ends.
     pub(super) fn sleep(&self, time: Duration) {
         let mut ended = self.ended.lock();
         self.ending
@@ -138,7 +138,7 @@ impl World {
         *self.ended.lock()
     }
 
-    /// Records an error of the cloud itself, for the test.
+    /// Records an error of the simulated cloud itself, which the test should show.
     pub(super) fn record_error(&self, what: String) {
         if !self.has_ended() {
             self.lock().errors.push(what);
@@ -169,7 +169,7 @@ impl World {
 
     /// Runs `piece` in the background, on the network of the cloud.
     pub(super) fn spawn_on_network(&self, piece: impl FnOnce() + Send + 'static) {
-        // a new thread inherits the namespaces of its parent, so the runtime must start it
+        // a new thread inherits the namespaces of the thread that starts it, so start it from the runtime
         self.runtime
             .spawn(async { tokio::task::spawn_blocking(piece).await });
     }

@@ -1,11 +1,11 @@
-//! Reads, changes and makes answers in the format of EC2's query protocol.
+//! Parses, changes and writes answers in the format of EC2's query protocol.
 
 use xmltree::{Element, XMLNode};
 
 /// The XML namespace of all answers of EC2.
 pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15";
 
-/// Returns the text of a child.
+/// Returns the text of the child of this name.
 pub(super) fn text(element: &Element, name: &str) -> Option<String> {
     Some(
         element
@@ -16,7 +16,7 @@ pub(super) fn text(element: &Element, name: &str) -> Option<String> {
     )
 }
 
-/// Returns the text at a path of children.
+/// Returns the text of the element at a path of child names.
 pub(super) fn text_at(element: &Element, path: &[&str]) -> Option<String> {
     let (last, above) = path.split_last()?;
     text(
@@ -27,7 +27,7 @@ pub(super) fn text_at(element: &Element, path: &[&str]) -> Option<String> {
     )
 }
 
-/// Replaces or adds a child with a text.
+/// Replaces or adds a child that contains a text.
 pub(super) fn set(element: &mut Element, name: &str, value: &str) {
     put(element, leaf(name, value));
 }
@@ -40,7 +40,7 @@ pub(super) fn put(element: &mut Element, child: Element) {
     }
 }
 
-/// Makes an element with a text.
+/// Creates an element that contains a text.
 pub(super) fn leaf(name: &str, value: &str) -> Element {
     let mut leaf = Element::new(name);
     leaf.children.push(XMLNode::Text(value.to_owned()));
@@ -98,7 +98,7 @@ pub(super) fn items_mut<'e>(
         .flat_map(|l| l.children.iter_mut().filter_map(XMLNode::as_mut_element))
 }
 
-/// Keeps only some items of a list.
+/// Keeps the items of a list for which `keep` returns true.
 pub(super) fn retain(element: &mut Element, list: &str, mut keep: impl FnMut(&Element) -> bool) {
     if let Some(list) = element.get_mut_child(list) {
         list.children
@@ -106,14 +106,14 @@ pub(super) fn retain(element: &mut Element, list: &str, mut keep: impl FnMut(&El
     }
 }
 
-/// Writes an answer.
+/// Serializes an answer.
 pub(super) fn bytes(element: &Element) -> Vec<u8> {
     let mut bytes = Vec::new();
     element.write(&mut bytes).expect("memory takes it");
     bytes
 }
 
-/// Makes the answer to an action, with these children.
+/// Creates the answer to an action, with these children.
 pub(super) fn response(action: &str, children: impl IntoIterator<Item = Element>) -> Vec<u8> {
     let mut root = node(&format!("{action}Response"), children);
     root.attributes.insert("xmlns".into(), NAMESPACE.into());

@@ -52,7 +52,7 @@ pub fn output_within(mut command: Command, limit: Duration) -> Output {
     output
 }
 
-/// Makes a file for a stream. It is opened for appending, so that a program that opens its own `/dev/stderr` overwrites nothing.
+/// Creates a file for an output stream. It is opened for appending, so that a program that opens `/dev/stderr` itself overwrites nothing.
 fn output_file() -> NamedTempFile {
     tempfile::Builder::new()
         .prefix("cvc-output-")

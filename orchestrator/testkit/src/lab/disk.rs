@@ -16,7 +16,7 @@ use crate::program::{absent, admin_path};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A disk. It disappears from the machine once it is dropped and no node has it mounted.
+/// A disk. It is removed from the machine when this value is dropped and no node has it mounted.
 #[derive(Debug)]
 pub struct Disk {
     device: PathBuf,
@@ -49,12 +49,12 @@ impl Disk {
         }
     }
 
-    /// Returns its device on this machine.
+    /// Returns the path of the disk's device on this machine.
     pub fn device(&self) -> &Path {
         &self.device
     }
 
-    /// Attaches it to a node under a name, such as `/dev/xvdf`. It may have several names.
+    /// Attaches the disk to a node under a device name, such as `/dev/xvdf`. A disk may have several names.
     #[track_caller]
     pub fn attach(&self, node: &Node, name: &str) {
         let number = std::fs::metadata(&self.device).expect("a device").rdev();
@@ -64,7 +64,7 @@ impl Disk {
         ));
     }
 
-    /// Reads its first MiB.
+    /// Reads the first MiB of the disk.
     #[track_caller]
     pub fn beginning(&self) -> Vec<u8> {
         let mut begin = Vec::new();
@@ -89,7 +89,7 @@ impl Drop for Disk {
     }
 }
 
-/// Says what this machine lacks for disks, if anything.
+/// Returns a description of what this machine lacks for disks, if anything.
 pub(crate) fn missing() -> Option<String> {
     let without_loop = || {
         Some("/dev/loop-control does not exist".to_owned())

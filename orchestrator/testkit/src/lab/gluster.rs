@@ -5,7 +5,7 @@ use std::{fs, thread, time::Duration};
 use super::{Lab, Node, requirements};
 use crate::{process::wait_until, program::absent};
 
-/// Where the volume is mounted on every node.
+/// Mount point of the volume on every node.
 pub const GLUSTER: &str = "/gluster";
 
 impl Lab {
@@ -65,9 +65,9 @@ impl Lab {
     }
 }
 
-/// Says what this machine lacks for GlusterFS on a lab, if anything.
-pub(crate) fn missing() -> Option<String> {
-    // nodes make /dev/fuse themselves; this is where the kernel lists its support
+/// Returns a description of what this machine lacks for a file system of these programs on a lab, if anything.
+pub(crate) fn missing(programs: &[&str]) -> Option<String> {
+    // nodes create /dev/fuse themselves, so check whether the kernel lists FUSE
     let without_fuse = || {
         Some("the kernel has no FUSE".to_owned()).filter(|_| {
             !fs::read_to_string("/proc/filesystems")
@@ -76,6 +76,6 @@ pub(crate) fn missing() -> Option<String> {
         })
     };
     requirements::missing()
-        .or_else(|| absent(&["glusterd", "gluster", "mount.glusterfs"]))
+        .or_else(|| absent(programs))
         .or_else(without_fuse)
 }

@@ -9,7 +9,7 @@ use super::{
     sandbox::Sandbox,
 };
 
-/// Adds machines to a lab. They end with the lab at the latest.
+/// Adds machines to a running lab. They end with the lab at the latest.
 #[derive(Clone, Debug)]
 pub(crate) struct GuestPool {
     plan: NodePlan,
@@ -26,8 +26,8 @@ impl GuestPool {
         }
     }
 
-    /// Adds a machine that is still off. It is like the lab's nodes, but has a single user, who logs in with these public keys. All nodes
-    /// know its name from now on; its host key is unknown.
+    /// Adds a machine, which is still switched off. The machine is like the lab's nodes, but has a single user, who logs in with these public keys.
+    /// From now on all nodes know the machine's name, but not its host key.
     pub(crate) fn add(&self, address: Ipv4Addr, user: &str, keys: &str) -> Arc<Node> {
         let name = format!("ip-{}", address.to_string().replace('.', "-"));
         let mut guests = self.guests.lock();
@@ -44,7 +44,7 @@ impl GuestPool {
         let line = format!("{address} {name}.ec2.internal {name}\n");
         let known = fs::read_to_string(&file).expect("hosts of the nodes");
         if !known.contains(&line) {
-            // in place: the nodes have this very file mounted
+            // overwrite in place, because nodes have this file itself mounted
             fs::write(&file, known + &line).expect("hosts of the nodes");
         }
         node

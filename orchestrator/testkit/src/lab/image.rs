@@ -20,7 +20,7 @@ use crate::program::absent;
 /// The root file system of a node when it starts; changes are kept in memory and vanish with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// The machine's own: nodes have the programs installed here, under the same paths. Nothing has to be built.
+    /// The root file system of this machine: nodes have the programs that are installed here, at the same paths. Needs no build.
     Host,
     /// A minimal system of the machine's distribution with python3, sshd and sudo, for tests that install packages. Its apt knows one closed
     /// repository: mpich, openmpi-bin, their development packages, gcc, g++, make and, if the set-up has installed it, mpich5 (in
@@ -86,7 +86,7 @@ impl Image {
     }
 }
 
-/// Returns the directory of the base image; the first caller on this machine builds it, once per recipe.
+/// Returns the directory of the base image; the first caller on this machine builds the image, once for each recipe.
 fn base() -> PathBuf {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -108,7 +108,7 @@ fn base() -> PathBuf {
     .clone()
 }
 
-/// Builds the image under another name and renames it, so that an image of this name is complete.
+/// Builds the image under a temporary name and renames it at the end, so that an image with the final name is always complete.
 fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
     let partial = cache.join("base.new");
     // left by a killed test
@@ -140,7 +140,7 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Says what this machine lacks to build the base image, if anything.
+/// Returns a description of what this machine lacks to build the base image, if anything.
 pub(crate) fn missing() -> Option<String> {
     requirements::missing()
         .or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))

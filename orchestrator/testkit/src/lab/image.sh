@@ -13,7 +13,8 @@ if [ ${#sources[@]} -eq 0 ]; then
     exit 1
 fi
 on_nodes=openssh-server,python3,python3-apt,sudo,iproute2,procps,hostname,ca-certificates
-installable=(mpich libmpich-dev openmpi-bin libopenmpi-dev gcc g++ libc6-dev make rsync)
+installable=(mpich libmpich-dev openmpi-bin libopenmpi-dev gcc g++ libc6-dev make rsync
+    moosefs-master moosefs-chunkserver moosefs-client glusterfs-server glusterfs-client)
 mkdir -p "$directory/apt"
 # the hook runs in the new system before its caches are emptied
 mmdebstrap --quiet --mode=root --variant=minbase --include="$on_nodes" \

@@ -1,4 +1,4 @@
-//! Makes ssh keys and publishes those of hosts.
+//! Creates ssh keys and publishes the keys of hosts.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ pub(super) fn make(file: &Path, comment: &str) {
     run_checked("ssh-keygen", command, PATIENCE);
 }
 
-/// Writes the known hosts of all nodes, in place, because the nodes have this very file mounted.
+/// Writes the known hosts of all nodes. The file is overwritten in place, because nodes have this file itself mounted.
 pub(super) fn publish(sandbox: &Sandbox) {
     let nodes = sandbox.outside().join("nodes");
     let mut lines: Vec<String> = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn publish(sandbox: &Sandbox) {
         .expect("the nodes' directories")
         .flatten()
     {
-        // a guest has no such file, because its key is unknown beforehand
+        // the known-hosts file of a guest does not exist, because its key must be unknown
         lines.extend(fs::read_to_string(node.path().join("known")).ok());
     }
     lines.sort();

@@ -15,16 +15,15 @@
 //! # }
 //! ```
 //!
-//! - Everything lives in a **sandbox** with its own network, mount, process, host-name and IPC namespaces: it has no route out, several labs
-//!   can use the same addresses at once, and everything ends with the [`Lab`], even if the test program is killed. Dropping a lab
-//!   panics if anything is left.
-//! - The **laptop** is the sandbox itself: the machine's own files, including the test's temporary directories; a home of its own with
-//!   `.ssh/config`, a key and `known_hosts` (`ssh n1`, `ssh ada@n1`), a private `/run` and `/dev/shm`, host name `laptop`, 10.77.0.1.
-//!   Programs on it are started by [`Lab::command`].
-//! - **Nodes** `n1`, `n2`, ... (10.77.0.11, .12, ...) and, if asked for, `login` (10.77.0.10) have their own namespaces, an overlay as
-//!   root (of the machine's own root with [`Image::Host`], so that programs installed here have the same paths there), sshd with its default
-//!   limits, a host key, `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one directory on all of them, but not
-//!   on the laptop ([`Lab::shared`] for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
+//! - Everything lives in a **sandbox** with its own network, mount, process, host-name and IPC namespaces: it has no route out, several labs can use
+//!   the same addresses at once, and everything ends with the [`Lab`], even if the test program is killed. Dropping a lab panics if anything is left.
+//! - The **laptop** is the sandbox itself: the machine's own files, including the test's temporary directories; a home of its own with `.ssh/config`,
+//!   a key and `known_hosts` (`ssh n1`, `ssh ada@n1`), a private `/run` and `/dev/shm`, host name `laptop`, 10.77.0.1. Programs on it are started by
+//!   [`Lab::command`].
+//! - **Nodes** `n1`, `n2`, ... (10.77.0.11, .12, ...) and, if requested, `login` (10.77.0.10) have their own namespaces, an overlay as root (of the
+//!   machine's own root with [`Image::Host`], so that programs installed here have the same paths there), sshd with its default limits, a host key,
+//!   `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one directory on all of them, but not on the laptop ([`Lab::shared`]
+//!   for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
 //! - **Faults** are methods of [`Node`]: [`kill`](Node::kill), [`poweroff`](Node::poweroff), [`restart`](Node::restart),
 //!   [`restart_with_new_key`](Node::restart_with_new_key), [`link`](Node::link), [`wire`](Node::wire), [`sshd_stop`](Node::sshd_stop),
 //!   [`sshd_kill`](Node::sshd_kill), [`fill`](Node::fill), [`reachable_from_laptop`](Node::reachable_from_laptop).
@@ -62,7 +61,7 @@ pub use command::output_within;
 pub use disk::Disk;
 pub(crate) use disk::missing as missing_for_disks;
 pub use gluster::GLUSTER;
-pub(crate) use gluster::missing as missing_for_gluster;
+pub(crate) use gluster::missing as missing_for_file_system;
 pub(crate) use guest_pool::GuestPool;
 pub use image::Image;
 pub(crate) use image::missing as missing_for_image;
@@ -143,7 +142,7 @@ impl LabBuilder {
         self
     }
 
-    /// Lets the log-ins of a node speak Portuguese, as those of a machine that was set up in Brazil do. Needs [`crate::Tool::Portuguese`].
+    /// Sets the language of a node's logins to Portuguese, as on a machine that was set up in Brazil. Needs [`crate::Tool::Portuguese`].
     pub fn portuguese(mut self, node: &str) -> Self {
         self.portuguese = Some(node.to_owned());
         self
@@ -152,7 +151,7 @@ impl LabBuilder {
     /// Starts the lab.
     ///
     /// # Panics
-    /// If a part of it does not start.
+    /// A part of the lab does not start.
     pub fn build(self) -> Lab {
         let workers = (1..=self.nodes).map(|n| (format!("n{n}"), Ipv4Addr::new(10, 77, 0, 10 + n)));
         let all: Vec<(String, Ipv4Addr)> = self
@@ -206,7 +205,7 @@ impl LabBuilder {
     }
 }
 
-/// A laptop and nodes, as described for the module. Dropping it ends everything and checks that nothing is left.
+/// A laptop and nodes, as described for the module. Dropping this value ends all of them and checks that nothing is left.
 #[derive(Debug)]
 pub struct Lab {
     /// All nodes; the login node is the first, if there is one.
@@ -272,11 +271,11 @@ impl Lab {
         self.exec(&["ssh", host, command])
     }
 
-    /// Runs `piece` on the laptop's network: with the test's files, environment and names, but the laptop's addresses. Threads and programs
-    /// that it starts are there too.
+    /// Runs `piece` on the laptop's network: with the test's files, environment and names, but the laptop's addresses. Threads and programs that
+    /// `piece` starts also use the laptop's network.
     ///
     /// # Panics
-    /// If `piece` panics.
+    /// `piece` panics.
     pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         namespaces::on_network(&self.sandbox.namespaces, piece)
     }
@@ -306,12 +305,12 @@ impl Lab {
         self.node("login")
     }
 
-    /// Returns the home of the laptop's user, for the test and for the laptop.
+    /// Returns the home of the laptop's user. The path is valid both for the test and on the laptop.
     pub fn home(&self) -> PathBuf {
         self.sandbox.directory().join("home")
     }
 
-    /// Returns the path of the nodes' `/shared` for the test.
+    /// Returns the path by which the test reaches the nodes' `/shared`.
     pub fn shared(&self) -> PathBuf {
         self.sandbox.outside().join("shared")
     }

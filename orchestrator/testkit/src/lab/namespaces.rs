@@ -17,10 +17,10 @@ use std::{
 
 use nix::libc;
 
-/// The open namespaces of one process. They can be entered as long as a process lives in them.
+/// The open namespaces of one process. They can be entered as long as any process runs in them.
 #[derive(Debug)]
 pub(super) struct Namespaces {
-    /// In the order in which they are entered: mounts last, since they replace /proc.
+    /// The namespaces in the order in which they are entered. Mounts are last, because they replace /proc.
     files: Vec<File>,
     pid: File,
 }
@@ -35,9 +35,9 @@ impl Namespaces {
         }))
     }
 
-    /// Makes a command inside them. Killing the child kills the program (but, as usual, not the program's own children), and the child ends
-    /// the way the program does. Other signals to the child alone have no effect, so that the program gets signals to its group only once;
-    /// send them to [`program_of`] the child.
+    /// Creates a command inside the namespaces. Killing the child kills the program (but, as usual, not the program's own children), and the child
+    /// ends with the program's exit status. Other signals to the child alone have no effect, because the program would receive signals to its process
+    /// group twice; send them to [`program_of`] the child.
     pub(super) fn command(self: &Arc<Self>, program: impl AsRef<OsStr>) -> Command {
         let namespaces = Arc::clone(self);
         let descriptors: Vec<RawFd> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
@@ -52,7 +52,7 @@ impl Namespaces {
         command
     }
 
-    /// Lists the living processes in any of them. While these files are open, no other namespace can get the same identity.
+    /// Lists the living processes in any of the namespaces. While these files are open, no other namespace can get the same identity.
     pub(super) fn inhabitants(&self) -> Vec<i32> {
         let of = |m: fs::Metadata| (m.dev(), m.ino());
         let own: Vec<(u64, u64)> = [&self.pid, &self.files[0], &self.files[3]]
@@ -69,7 +69,7 @@ impl Namespaces {
         processes().into_iter().filter(lives_here).collect()
     }
 
-    /// Moves the calling thread, and only it, into this network for good.
+    /// Moves the calling thread, and only that thread, into this network permanently.
     pub(super) fn enter_network(&self) -> io::Result<()> {
         #[expect(
             unsafe_code,
@@ -79,10 +79,10 @@ impl Namespaces {
     }
 }
 
-/// Runs `piece` in a network, in a thread of its own.
+/// Runs `piece` in a network, in a separate thread.
 ///
 /// # Panics
-/// If `piece` panics.
+/// `piece` panics.
 pub(super) fn on_network<T: Send>(namespaces: &Namespaces, piece: impl FnOnce() -> T + Send) -> T {
     let run = || {
         namespaces.enter_network().expect("a network of the lab");
@@ -100,13 +100,14 @@ fn ok(code: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Enters the namespaces in the forked child, before exec: only system calls, no allocation. A process cannot change its own pid namespace,
-/// only that of its children, so it forks once more; the process that stays outside represents the program.
+/// Enters the namespaces in the forked child, before exec, by system calls only, without allocation. A process cannot change its own pid namespace,
+/// only that of its children. So the child forks once more: the new process becomes the program, and the child waits for it and ends with its exit
+/// status or signal.
 #[expect(unsafe_code, reason = "as said above")]
 fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
     let mut directory = [0u8; libc::PATH_MAX as usize];
     unsafe {
-        // entering mounts resets the working directory
+        // entering a mount namespace resets the working directory
         let has_directory = !libc::getcwd(directory.as_mut_ptr().cast(), directory.len()).is_null();
         ok(libc::setns(pid, libc::CLONE_NEWPID))?;
         let mut signals: libc::sigset_t = std::mem::zeroed();
@@ -139,7 +140,7 @@ fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Waits for the program and ends the way it does.
+/// Waits for the program, and ends with its exit status or signal.
 #[expect(unsafe_code, reason = "as said above")]
 unsafe fn stand_for(program: libc::pid_t) -> ! {
     unsafe {
@@ -164,7 +165,7 @@ unsafe fn stand_for(program: libc::pid_t) -> ! {
     }
 }
 
-/// Returns the process of a program that a command of the lab started, for signals to it alone.
+/// Returns the process number of a program that a command of the lab started, to send signals to the program alone.
 pub fn program_of(child: &Child) -> i32 {
     let child = i32::try_from(child.id()).expect("a process number");
     children(child)
@@ -193,14 +194,30 @@ pub(super) fn processes() -> Vec<i32> {
 /// The kernel's flag of an exiting process.
 const EXITING: u32 = 0x4;
 
-/// Returns the state and parent of a process. An exiting one counts as dead (`X`): on a busy machine its exit may take a while.
+/// Returns whether a process has been killed, but has not yet run to exit.
+fn is_killed(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name));
+        mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok())
+    };
+    let kill = 1 << (libc::SIGKILL - 1);
+    ["SigPnd:", "ShdPnd:"]
+        .into_iter()
+        .filter_map(pending)
+        .any(|mask| mask & kill != 0)
+}
+
+/// Returns the state and parent of a process. A process that is exiting or has been killed counts as dead (`X`), because on a busy machine the exit
+/// may take a while.
 pub(super) fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
     // skip group, session, terminal and the terminal's group
     let flags: u32 = fields.nth(4)?.parse().ok()?;
-    Some((if flags & EXITING == 0 { state } else { 'X' }, parent))
+    let is_dead = flags & EXITING != 0 || is_killed(pid);
+    Some((if is_dead { 'X' } else { state }, parent))
 }
 
 /// Returns the identity of a namespace of a process; `None` if the process has ended.
@@ -213,9 +230,9 @@ pub(super) fn identity(pid: i32, kind: &str) -> Option<String> {
 /// A living process on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeProcess {
-    /// Its number outside the lab, for signals sent by the test.
+    /// Process number outside the lab, to which the test can send signals.
     pub pid: i32,
-    /// Its arguments, separated by blanks.
+    /// Arguments, separated by blanks.
     pub command: String,
 }
 

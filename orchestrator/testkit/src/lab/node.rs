@@ -28,7 +28,7 @@ pub(super) struct NodePlan {
     pub(super) shm_mib: u64,
     pub(super) disk_mib: u64,
     pub(super) sshd: Vec<String>,
-    /// Whether its log-ins speak Portuguese.
+    /// Whether logins on the node use Portuguese.
     pub(super) portuguese: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Node {
     name: String,
     address: Ipv4Addr,
     plan: NodePlan,
-    /// The only user of a guest.
+    /// The only user of a guest, a machine that joined the running lab.
     guest: Option<String>,
     pub(super) sandbox: Arc<Sandbox>,
     /// `None` while the node is off.
@@ -49,7 +49,7 @@ pub struct Node {
 #[derive(Debug)]
 pub(super) struct PoweredOn {
     outer: Child,
-    /// Process 1 of the node, in the test's numbering.
+    /// Process 1 of the node, by its number outside the lab.
     pub(super) init: i32,
     pub(super) namespaces: Arc<Namespaces>,
 }
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// Makes a machine that joins the lab later, with one user, who logs in with these keys.
+    /// Creates a guest: a machine that joins the running lab, with one user, who logs in with these keys.
     pub(super) fn guest(
         name: String,
         address: Ipv4Addr,
@@ -90,23 +90,23 @@ impl Node {
         node
     }
 
-    /// Returns its name.
+    /// Returns the name of the node.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its address on the lab's network.
+    /// Returns the address of the node on the lab's network.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Returns whether it is switched on.
+    /// Returns whether the node is switched on.
     pub fn is_up(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Returns the path of a file of the node for the test, while the node is on. A symbolic link with an absolute target leads out of the node: use
-    /// `/run`, not `/var/run`.
+    /// Returns the path by which the test reaches a file of the node, while the node is on. A symbolic link with an absolute target leads out of the
+    /// node: use `/run`, not `/var/run`.
     pub fn path(&self, on_node: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{on_node}", self.running().1))
     }
@@ -142,7 +142,7 @@ impl Node {
         run_checked(&format!("{}: {script}", self.name), command, PATIENCE)
     }
 
-    /// Lists the living processes of the node whose arguments contain this text; none while it is off.
+    /// Lists the living processes of the node whose arguments contain this text; empty while the node is off.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let Some(init) = self.lock().as_ref().map(|r| r.init) else {
             return Vec::new();
@@ -160,17 +160,17 @@ impl Node {
             .collect()
     }
 
-    /// Returns its directory in the sandbox's memory, for the test.
+    /// Returns the path by which the test reaches the node's directory in the sandbox's memory.
     fn own(&self) -> PathBuf {
         self.sandbox.outside().join("nodes").join(&self.name)
     }
 
-    /// Returns a directory that survives while the node is off, for the test.
+    /// Returns the path by which the test reaches a directory of the node that is kept while the node is off.
     pub(crate) fn store(&self) -> PathBuf {
         self.own()
     }
 
-    /// Makes its disk and host key, before it is switched on for the first time.
+    /// Creates the node's disk and host key, before it is switched on for the first time.
     pub(super) fn prepare(&self) {
         let (own, size) = (
             self.sandbox.inside().join("nodes").join(&self.name),
@@ -185,14 +185,14 @@ impl Node {
         self.publish();
     }
 
-    /// Publishes its key to the other nodes; a guest's key stays unknown.
+    /// Publishes the node's host key to the other nodes; a guest's key stays unknown.
     fn publish(&self) {
         if self.guest.is_none() {
             fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
         }
     }
 
-    /// Removes its disk and key; it cannot be switched on again.
+    /// Removes the node's disk and key; it cannot be switched on again.
     pub(super) fn scrap(&self) {
         let own = self.sandbox.inside().join("nodes").join(&self.name);
         // the kernel may still hold the root of a machine that has just ended
@@ -200,7 +200,7 @@ impl Node {
             .shell(&format!("umount -l {0}\nrmdir {0}", own.display()));
     }
 
-    /// Makes a fresh disk and another host key.
+    /// Replaces the node's disk and host key by new ones.
     pub(super) fn renew(&self) {
         for part in ["upper", "work"] {
             // the kernel may still hold the old machine's root
@@ -216,7 +216,7 @@ impl Node {
         keys::publish(&self.sandbox);
     }
 
-    /// Returns the line of its key in a file of known hosts.
+    /// Returns the line of the node's key for a known-hosts file.
     pub(crate) fn known(&self) -> String {
         let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub"))
             .expect("the node's key");
@@ -237,7 +237,7 @@ impl Node {
         (Arc::clone(&running.namespaces), running.init)
     }
 
-    /// Returns the suffix of its network devices, whose names must be short.
+    /// Returns the suffix of the node's network devices, whose names must be short.
     pub(super) fn label(&self) -> String {
         match self.guest {
             Some(_) => format!("g{}", self.address.octets()[3]),
@@ -245,31 +245,31 @@ impl Node {
         }
     }
 
-    /// Returns the name of the switch's end of its cable.
+    /// Returns the name of the switch's end of the node's cable.
     pub(super) fn port(&self) -> String {
         format!("v-{}", self.label())
     }
 
-    /// Returns whether it has switched itself off: its process 1 has ended, and not because of a test's fault.
+    /// Returns whether the node has switched itself off: its process 1 has ended, and not because of a fault that a test caused.
     pub(crate) fn has_ended(&self) -> bool {
-        // if it is locked, it is just being switched on or off
+        // a locked state means that the node is being switched on or off
         self.state.try_lock().is_some_and(|mut s| {
             s.as_mut()
                 .is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some()))
         })
     }
 
-    /// Identifies its current boot by the number of process 1; `None` while it is off or just being switched.
+    /// Returns the number of process 1, which identifies the current boot; `None` while the node is off or being switched.
     pub(crate) fn boot(&self) -> Option<i32> {
         self.state.try_lock()?.as_ref().map(|r| r.init)
     }
 
-    /// Runs `piece` on its network, in a thread of its own.
+    /// Runs `piece` on the node's network, in a separate thread.
     pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         namespaces::on_network(&self.running().0, piece)
     }
 
-    /// Switches it on and waits until its sshd listens.
+    /// Switches the node on and waits until its sshd listens.
     pub(crate) fn start(&self) {
         let mut state = self.lock();
         assert!(state.is_none(), "{} is on", self.name);
@@ -348,7 +348,7 @@ impl Node {
             "lab0".into()
         };
         let peer = number_inside(init);
-        // the hardware address follows from the address; otherwise a replaced node cannot be found for seconds
+        // derive the hardware address from the IP address; otherwise a replaced node could not be found for seconds
         let [a, b, c, d] = self.address.octets();
         self.sandbox.shell(&format!(
             "ip link delete {port} 2>/dev/null || :\n\
@@ -372,7 +372,7 @@ impl Node {
         });
     }
 
-    /// Ends the thread that forwards its packets.
+    /// Ends the thread that forwards the node's packets.
     pub(super) fn unplug(&self) {
         *self.wire.lock() = None;
     }
@@ -388,7 +388,7 @@ impl Node {
     }
 }
 
-/// Returns the number of a node's process 1 inside the sandbox.
+/// Returns the number that a node's process 1 has inside the sandbox.
 fn number_inside(init: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{init}/status")).expect("the node's process 1");
     let numbers = status

@@ -72,7 +72,7 @@ done
 ln -sf ../proc/self/mounts "$root/etc/mtab"
 echo "$NAME" >"$root/etc/hostname"
 : >"$root/etc/resolv.conf"
-# guests know each other's keys when somebody has told them, in a file of their own
+# guests know each other's keys once these are written into their own file
 shared_files="hosts ssh/ssh_known_hosts"
 [ -z "$GUEST" ] || { shared_files=hosts; : >"$root/etc/ssh/ssh_known_hosts"; }
 for shared in $shared_files; do
@@ -80,7 +80,7 @@ for shared in $shared_files; do
     mount --bind "$RUN/etc/${shared##*/}" "$root/etc/$shared"
 done
 install -m 600 "$OWN/ssh_host_ed25519_key" "$root/etc/ssh/"
-# as every machine has it; the lab's own nodes know each other already, by a file that is mounted and that nobody can replace
+# as every machine has it; the lab's own nodes know each other already, by a mounted file that cannot be replaced
 [ -z "$GUEST" ] || install -m 644 "$OWN/ssh_host_ed25519_key.pub" "$root/etc/ssh/"
 if [ -n "$GUEST" ]; then
     . "${0%/*}/guest.sh"

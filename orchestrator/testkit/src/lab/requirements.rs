@@ -1,4 +1,4 @@
-//! Tries whether this machine can hold a lab.
+//! Checks whether this machine can run a lab.
 
 use std::{
     path::Path,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::program::{absent, admin_path};
 
-/// Says what this machine lacks to hold a lab, if anything. Tried once per test program.
+/// Returns a description of what this machine lacks to run a lab, if anything. Checked once for each test program.
 pub(crate) fn missing() -> Option<String> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     MISSING.get_or_init(probe).clone()
@@ -24,7 +24,7 @@ fn probe() -> Option<String> {
     if let Some(absent) = absent(&["unshare", "bash", "ssh", "ssh-keygen", "pivot_root", "ip"]) {
         return Some(absent);
     }
-    // in namespaces of its own, which disappear with the process
+    // runs in separate namespaces, which disappear with the process
     let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir /run/u /run/w /run/m \
         && mount -t overlay overlay -o lowerdir=/,upperdir=/run/u,workdir=/run/w /run/m && mknod /run/m/cvc-null c 1 3 \
         && mount -t sysfs sysfs /run/m/sys && mount -t proc proc /run/m/proc && mount -t devpts -o newinstance devpts /run/m/mnt \

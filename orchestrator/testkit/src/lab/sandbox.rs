@@ -1,4 +1,4 @@
-//! The private machine in which the nodes live: it has no route out and ends with the test.
+//! The sandbox: a private machine, made of namespaces, that contains the nodes. It has no route to other networks and ends with the test.
 
 use parking_lot::Mutex;
 use std::{
@@ -35,12 +35,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(240);
 pub(super) struct Sandbox {
     directory: Option<TempDir>,
     holder: Mutex<Child>,
-    /// Process 1 ends when this closes, even if the test was killed.
+    /// Standard input of process 1, which ends when this closes, even if the test is killed.
     _stdin: ChildStdin,
-    /// Process 1 of the sandbox, in the test's numbering.
+    /// Process 1 of the sandbox, by its number outside the lab.
     init: i32,
     pub(super) namespaces: Arc<Namespaces>,
-    /// Leftovers of nodes that have ended.
+    /// Processes of ended nodes that are still alive.
     left: Mutex<Vec<String>>,
 }
 
@@ -111,7 +111,7 @@ impl Sandbox {
         })
     }
 
-    /// Records processes that still live in namespaces where everything should have ended.
+    /// Records processes that are still alive in namespaces where all should have ended.
     pub(super) fn record_leftovers(&self, namespaces: &Namespaces) {
         self.left
             .lock()
@@ -129,12 +129,12 @@ impl Sandbox {
         self.directory.as_ref().expect("until it ends").path()
     }
 
-    /// Returns a directory in the sandbox's memory, for its own processes.
+    /// Returns the path of a directory in the sandbox's memory, as the sandbox's own processes see it.
     pub(super) fn inside(&self) -> PathBuf {
         self.directory().join("run")
     }
 
-    /// Returns the same directory, for the test.
+    /// Returns the path by which the test reaches the directory [`Self::inside`].
     pub(super) fn outside(&self) -> PathBuf {
         PathBuf::from(format!(
             "/proc/{}/root{}",
@@ -171,7 +171,7 @@ impl Sandbox {
         run_checked(script, command, PATIENCE)
     }
 
-    /// Lists the programs on the laptop.
+    /// Lists the processes on the laptop, without those of the lab itself.
     pub(super) fn processes(&self) -> Vec<NodeProcess> {
         let Some(own) = namespaces::identity(self.init, "pid") else {
             return Vec::new();
@@ -180,7 +180,7 @@ impl Sandbox {
             .into_iter()
             .filter(|p| *p != self.init && namespaces::identity(*p, "pid").as_ref() == Some(&own));
         let all = inside.filter_map(NodeProcess::of);
-        // the processes that hold nodes belong to the lab itself
+        // skip processes that hold namespaces of nodes: they belong to the lab itself
         all.filter(|p| {
             !p.command
                 .starts_with("unshare --net --uts --ipc --pid --mount ")
@@ -188,13 +188,13 @@ impl Sandbox {
         .collect()
     }
 
-    /// Kills all of its processes.
+    /// Kills all processes of the sandbox.
     pub(super) fn kill(&self) {
         signal(self.init, Signal::SIGKILL);
         let _ = self.holder.lock().wait();
     }
 
-    /// Ends everything, and lists what is still left.
+    /// Ends all nodes and processes, and lists those that remain.
     fn end(&mut self) -> Vec<String> {
         self.kill();
         self.record_leftovers(&self.namespaces);
@@ -277,7 +277,7 @@ pub(super) fn wait_ready(child: &mut Child) -> Result<(), String> {
     }
 }
 
-/// Lets a process continue that waits for a line.
+/// Writes the line for which a process waits, so that it continues.
 pub(super) fn let_continue(child: &mut Child) {
     child
         .stdin

@@ -23,13 +23,13 @@ pub struct Slurm<'lab> {
 }
 
 impl Lab {
-    /// Starts Slurm and waits until all nodes are idle. A second call returns the same one.
+    /// Starts Slurm and waits until all nodes are idle. A second call returns the same Slurm.
     pub fn slurm(&self) -> Slurm<'_> {
         self.start_slurm(false)
     }
 
-    /// Starts Slurm with an accounting database (cluster `lab`, account `lab` with `root` and `ada`), so that `sacct` works. It takes a few
-    /// seconds more.
+    /// Starts Slurm with an accounting database (cluster `lab`, account `lab` with `root` and `ada`), so that `sacct` works. Takes a few seconds
+    /// more.
     pub fn slurm_with_accounting(&self) -> Slurm<'_> {
         self.start_slurm(true)
     }
@@ -159,8 +159,8 @@ impl Slurm<'_> {
         end(self.lab.login(), "slurmctld", Signal::SIGTERM);
     }
 
-    /// Kills slurmctld, as a crash does. It forgets unsaved changes: a job that was just submitted is lost, and one that has just ended still
-    /// seems to be running.
+    /// Kills slurmctld, as a crash does. It forgets unsaved changes: a job that was just submitted is lost, and a job that has just ended still seems
+    /// to be running.
     pub fn kill_controller(&self) {
         end(self.lab.login(), "slurmctld", Signal::SIGKILL);
     }
@@ -175,7 +175,7 @@ impl Slurm<'_> {
         });
     }
 
-    /// Kills slurmd on a node; processes that it started live on.
+    /// Kills slurmd on a node. Processes that slurmd started stay alive.
     pub fn stop_node(&self, node: &Node) {
         end(node, "slurmd", Signal::SIGKILL);
     }
@@ -183,7 +183,7 @@ impl Slurm<'_> {
     /// Starts slurmd and munge on a node, even after [`Node::restart`] or on a machine that replaced it.
     pub fn start_node(&self, node: &Node) {
         if !node.path(CONFIGURATION).exists() {
-            // another machine has taken its place
+            // another machine may have replaced the node, and lacks its files
             let of_login = |file: &str| {
                 fs::read(self.lab.login().path(file))
                     .unwrap_or_else(|e| panic!("login:{file}: {e}"))
@@ -253,12 +253,12 @@ fn end(node: &Node, program: &str, by: Signal) {
     node.shell(&format!("rm -f /run/{program}.pid"));
 }
 
-/// Says what this machine lacks for Slurm, if anything.
+/// Returns a description of what this machine lacks for Slurm, if anything.
 pub(crate) fn missing() -> Option<String> {
     requirements::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
 }
 
-/// Says what this machine lacks for Slurm with accounting, if anything.
+/// Returns a description of what this machine lacks for Slurm with accounting, if anything.
 pub(crate) fn missing_for_accounting() -> Option<String> {
     missing().or_else(|| absent(&["slurmdbd", "mariadbd", "mariadb-install-db", "sacct"]))
 }

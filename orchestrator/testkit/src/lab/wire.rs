@@ -1,4 +1,4 @@
-//! A cable that delays, loses and limits packets: a thread between two TAP devices.
+//! A cable that delays, loses and limits packets, implemented by a thread between two TAP devices.
 
 use parking_lot::Mutex;
 use std::{
@@ -33,11 +33,11 @@ pub struct Line {
     pub delay: Duration,
     /// Share of lost packets, from 0 to 1.
     pub loss: f64,
-    /// Throughput in 10^6 bits per second; `None` is unlimited.
+    /// Bandwidth, 10^6 bits per second; `None` for no limit.
     pub mbit_per_s: Option<f64>,
 }
 
-/// Maximum number of packets in flight, as in the queue of a switch; further ones are lost.
+/// Maximum number of packets in flight, as in the queue of a switch; further packets are lost.
 const QUEUE: usize = 4000;
 
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl Dice {
     }
 }
 
-/// Takes the next packet if it is due.
+/// Removes and returns the next packet if it is due.
 fn due(queue: &mut BinaryHeap<Packet>, now: Instant) -> Option<Packet> {
     if queue.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
         queue.pop()

@@ -1,4 +1,4 @@
-//! What happened to the files below a directory, operation by operation, and what was put on disk when.
+//! History of the files below a directory: their changes in order, and the syncs.
 
 use super::trace::{Arg, Call};
 use std::{
@@ -7,13 +7,13 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// A file or directory, whatever name it has.
+/// Number of a file or directory, whatever its name.
 pub(super) type Inode = usize;
 
-/// The directory below which everything happens; it was on disk before.
+/// The recorded directory itself, which existed on disk before the recording.
 pub(super) const ROOT: Inode = 0;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
     Directory,
@@ -24,18 +24,18 @@ pub(super) enum Kind {
 /// A change of one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A name for a file, which may be new.
+    /// A file, which may be new, gets a name.
     Name {
         dir: Inode,
         name: OsString,
         inode: Inode,
     },
-    /// A name goes.
+    /// A name is removed.
     Unname {
         dir: Inode,
         name: OsString,
     },
-    /// A file gets another name, all at once.
+    /// A file is renamed atomically.
     Rename {
         from: (Inode, OsString),
         to: (Inode, OsString),
@@ -53,7 +53,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The file whose content it changes; `None` for a change of names.
+    /// Returns the file whose content the change affects; `None` for a change of names.
     pub fn content_of(&self) -> Option<Inode> {
         match self {
             Self::Write { inode, .. } | Self::Cut { inode, .. } => Some(*inode),
@@ -61,7 +61,7 @@ impl Change {
         }
     }
 
-    /// Whether it changes names in this directory.
+    /// Returns whether the change affects names in this directory.
     fn is_in(&self, directory: Inode) -> bool {
         match self {
             Self::Name { dir, .. } | Self::Unname { dir, .. } => *dir == directory,
@@ -71,34 +71,34 @@ impl Change {
     }
 }
 
-/// A change, and the file's path at that moment.
+/// A change, with the path of the changed file at that moment.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub change: Change,
     pub path: PathBuf,
 }
 
-/// A call that put something on disk.
+/// A call that synced something.
 #[derive(Clone, Debug)]
 pub(super) struct Sync {
-    /// Number of changes that had happened when it ended.
+    /// Number of changes that preceded the end of the call.
     pub at: usize,
-    /// The changes that are on disk from then on.
+    /// Changes that this call puts on disk.
     pub covers: BTreeSet<usize>,
-    /// The call and its file, for readers.
+    /// Description of the call and its file, for messages.
     pub what: String,
 }
 
-/// All that happened below a directory.
+/// All changes and syncs below a directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     pub steps: Vec<Step>,
     pub syncs: Vec<Sync>,
-    /// What each inode is.
+    /// Kind and mode of each inode.
     pub kinds: Vec<(Kind, u32)>,
 }
 
-/// The files as a set of changes leaves them.
+/// The files that result from a set of changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     names: BTreeMap<Inode, BTreeMap<OsString, Inode>>,
@@ -119,7 +119,7 @@ impl Files {
             }
             Change::Rename { from, to, inode } => {
                 let names = self.names.entry(from.0).or_default();
-                // if its first name never came to disk, another file may have it
+                // if the change that gave the first name was lost, another file may have this name
                 if names.get(&from.1) == Some(inode) {
                     names.remove(&from.1);
                 }
@@ -130,7 +130,7 @@ impl Files {
             }
             Change::Write { inode, at, bytes } => {
                 let content = self.contents.entry(*inode).or_default();
-                // what lies between was lost
+                // fill a gap with zeros, because the bytes before this write were lost
                 content.resize(content.len().max(at + bytes.len()), 0);
                 content[*at..at + bytes.len()].copy_from_slice(bytes);
             }
@@ -150,12 +150,12 @@ impl Files {
         })
     }
 
-    /// All files that can be reached, by their paths.
+    /// Returns all files that can be reached from the root, by path.
     pub fn reachable(&self) -> BTreeMap<PathBuf, Inode> {
         let (mut found, mut todo) = (BTreeMap::new(), vec![(PathBuf::new(), ROOT)]);
         while let Some((path, inode)) = todo.pop() {
             for (name, below) in self.names.get(&inode).into_iter().flatten() {
-                // a directory that was moved into itself by halves
+                // limit the depth: a partly lost rename can put a directory into itself
                 if path.components().count() < 40 {
                     todo.push((path.join(name), *below));
                 }
@@ -172,14 +172,14 @@ impl Files {
     }
 }
 
-/// Follows calls. Only what lies below one name in the root counts.
+/// Converts calls to changes. Only files below one name in the root are recorded.
 pub(super) struct Recorder<'r> {
     root: &'r Path,
     name: &'r str,
     umask: u32,
     history: History,
     files: Files,
-    /// How many changes had happened when so many calls had ended.
+    /// Number of changes that preceded the end of each call.
     changes_after: Vec<usize>,
 }
 
@@ -207,7 +207,7 @@ impl<'r> Recorder<'r> {
         (self.history, self.files)
     }
 
-    /// The path of an argument below the root, if it counts; relative ones begin in `base`.
+    /// Returns the path of an argument relative to the root; `None` if the file is not recorded. A relative path starts at `base`.
     fn path(&self, base: Option<&Arg>, arg: &Arg) -> Option<PathBuf> {
         if arg.is_deleted || arg.bytes.is_none() {
             return None;
@@ -283,12 +283,12 @@ impl<'r> Recorder<'r> {
             return;
         };
         let mut bytes = bytes.unwrap_or_else(|| panic!("what is written? {call:?}"));
-        // as many as were taken
+        // record the bytes that the call accepted
         bytes.truncate(
             usize::try_from(call.args.last().expect("a result").number()).expect("a length"),
         );
         let inode = self.known(&path);
-        // all writers of a campaign append, or write a new file from its beginning
+        // without an offset: all writers of a campaign append, or write a new file from its beginning
         let at = at.unwrap_or_else(|| self.files.length(inode));
         self.do_change(Change::Write { inode, at, bytes }, &path);
     }
@@ -333,7 +333,7 @@ impl<'r> Recorder<'r> {
 
     fn call(&mut self, call: &Call) {
         let args = &call.args;
-        // -EXDEV and the like are left out before: every call here succeeded
+        // every call here succeeded: failed calls were skipped before
         match call.name.as_str() {
             "open" => self.open(
                 None,
@@ -396,7 +396,7 @@ impl<'r> Recorder<'r> {
             "fchmodat" => self.set_mode(Some(&args[0]), &args[1], &args[2]),
             "fsync" | "fdatasync" => self.sync_one(call),
             "syncfs" | "sync" => self.sync(call, |_| true),
-            // what these write is not in the trace
+            // the trace does not contain the data that these calls write
             "link" | "linkat" | "mknod" | "mknodat" | "pwritev" | "pwritev2" | "fallocate"
             | "copy_file_range" | "sendfile" => {
                 let touched: Vec<PathBuf> =
@@ -407,7 +407,7 @@ impl<'r> Recorder<'r> {
                     call.name
                 );
             }
-            // no promise
+            // guarantees nothing
             "sync_file_range" => {}
             other => panic!("{other} was not asked for"),
         }
@@ -425,7 +425,7 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Modes are taken as they are at the end: what they protect is not what is lost here.
+    /// Sets the mode of a file, for all moments: a loss of permissions is not simulated.
     fn set_mode(&mut self, base: Option<&Arg>, path: &Arg, mode: &Arg) {
         if let Some(path) = self.path(base, path) {
             let inode = self.known(&path);
@@ -433,10 +433,11 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// POSIX promises no more: a file is on disk without its name, a directory's names without what they stand for.
+    /// Records a sync with the guarantee of POSIX only: syncing a file does not put its name on disk, and syncing a directory puts its names but not
+    /// their files on disk.
     fn sync_one(&mut self, call: &Call) {
         let file = &call.args[0];
-        // the root itself has the name of what counts
+        // the name of the root itself is on disk
         let is_root = !file.is_deleted && file.bytes.is_some() && file.path() == self.root;
         let inode = if is_root {
             Some(ROOT)

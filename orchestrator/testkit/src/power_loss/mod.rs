@@ -1,8 +1,8 @@
-//! What a loss of power may leave of the files that a program writes: its writes and syncs are recorded with strace, and put together anew
-//! with everything that was synced and any part of the rest.
+//! Possible states of a program's files after a power loss. The program's writes and syncs are recorded with strace. They are then replayed with all
+//! synced changes and any part of the others.
 //!
-//! A file system promises what POSIX does, and nothing else: a sync of a file puts its content on disk, one of a directory its names, and
-//! what was not synced may be lost in any order. Real ones promise more, each something else.
+//! Only the guarantees of POSIX are assumed: a sync of a file puts its content on disk, a sync of a directory its names, and unsynced changes may be
+//! lost in any order. Real file systems guarantee more, each in a different way.
 
 mod history;
 mod states;
@@ -20,25 +20,25 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What a program did to its files.
+/// The file operations of a program.
 #[derive(Debug)]
 pub struct Recording {
     history: History,
     last: Tree,
 }
 
-/// The files at a moment at which a file was changed.
+/// The files at a moment when a file was changed.
 #[derive(Debug)]
 pub struct Moment {
-    /// As the program sees them.
+    /// The files as the program sees them.
     pub seen: Tree,
-    /// What of them is on disk for certain.
+    /// The files that are certainly on disk.
     pub synced: Tree,
 }
 
 impl Recording {
-    /// Runs a command to its end under strace, and records what it and its children do below `root`, to `name` there and all below that. Panics
-    /// unless it ends with 0, and unless what was recorded is what is there at the end.
+    /// Runs a command to its end under strace, and records the file operations of the command and its children on `root`/`name` and on everything
+    /// below. Panics if the exit code is not 0, or if the recorded files differ from the files at the end.
     pub fn of(command: &Command, root: &Path, name: &str) -> Self {
         let output = tempfile::tempdir().expect("a directory");
         let file = output.path().join("trace");
@@ -79,12 +79,12 @@ impl Recording {
         Self { history, last }
     }
 
-    /// The files as the program left them.
+    /// Returns the files at the end of the program.
     pub fn last(&self) -> &Tree {
         &self.last
     }
 
-    /// The files at each change of this one.
+    /// Returns the files at each change of the file at this path.
     pub fn moments(&self, path: &Path) -> Vec<Moment> {
         let changes = self
             .history
@@ -103,13 +103,13 @@ impl Recording {
             .collect()
     }
 
-    /// Up to `count` different states of the files that a loss of power may leave, the most telling first; which of the others is chosen follows
-    /// from `seed`. Of files that are `dull`, no single change is left out.
+    /// Returns up to `count` different states of the files after a power loss. The most important states come first; `seed` determines the choice of
+    /// the others. A state is skipped if it lacks only one change, and this change is to a file for which `dull` returns true.
     pub fn states(&self, count: usize, seed: u64, dull: impl Fn(&Path) -> bool) -> Vec<State> {
         states::choose(&self.history, count, seed, dull)
     }
 
-    /// The changes that these syncs have put on disk.
+    /// Returns the changes that are on disk after the syncs that satisfy `is_done`.
     fn synced(&self, is_done: impl Fn(&history::Sync) -> bool) -> BTreeSet<usize> {
         self.history
             .syncs
@@ -120,7 +120,7 @@ impl Recording {
     }
 }
 
-/// The mask of this process for the modes of new files.
+/// Returns this process's umask.
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").expect("/proc/self/status");
     let mask = status

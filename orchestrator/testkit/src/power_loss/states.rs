@@ -1,4 +1,4 @@
-//! Which parts of what was not synced are lost.
+//! Chooses the unsynced changes that are lost in a power loss.
 
 use super::{
     history::{Change, History},
@@ -10,38 +10,39 @@ use std::{
     path::Path,
 };
 
-/// Random parts of what was not synced, for each sync.
+/// Number of random subsets of the unsynced changes tried for each sync.
 const RANDOM: usize = 40;
 
-/// The files after a loss of power.
+/// The files after a power loss.
 #[derive(Debug)]
 pub struct State {
-    /// When it was and what is lost, for readers.
+    /// Description of the moment and the lost changes, for messages.
     pub what: String,
-    /// What is there.
+    /// The remaining files.
     pub files: Tree,
-    /// What of it was synced.
+    /// The files that were synced, which cannot be lost.
     pub synced: Tree,
 }
 
-/// Between two syncs: everything that was not synced by then may be lost.
+/// The time between two syncs, at any moment of which unsynced changes may be lost.
 struct Window {
     when: String,
     /// Changes that are on disk.
     synced: BTreeSet<usize>,
-    /// The others, in order.
+    /// Unsynced changes, in order.
     pending: Vec<usize>,
 }
 
-/// What is left of a window's pending changes.
+/// A subset of a window's unsynced changes that remains after the power loss.
 struct Part {
     what: String,
     kept: BTreeSet<usize>,
-    /// A write of which only so many bytes are left.
+    /// The number of a write that remains only in part, and the number of its bytes that remain.
     cut: Option<(usize, usize)>,
 }
 
-/// Chooses states: for each sync everything and nothing of what was not synced, then, by turns for all syncs, its other parts.
+/// Chooses states. For each sync, the states with all and with none of the unsynced changes come first. Then follow states with other subsets of
+/// these changes, one for each sync in turn.
 pub(super) fn choose(
     history: &History,
     count: usize,
@@ -67,7 +68,7 @@ pub(super) fn choose(
         );
     }
     let mut states: Vec<State> = Vec::new();
-    // the same files, and how many changes were synced: the later moment promises more
+    // for each distinct set of files, the maximum number of synced changes: the later moment guarantees more
     let mut seen: HashMap<u64, (usize, usize)> = HashMap::new();
     for (at, part) in order {
         let window = &windows[at];
@@ -120,7 +121,7 @@ fn windows(history: &History) -> Vec<Window> {
         .collect()
 }
 
-/// The parts of a window that come first, and the others.
+/// Returns the subsets of a window's changes: those to be tried first, and all others.
 fn parts(
     history: &History,
     window: &Window,
@@ -149,21 +150,21 @@ fn parts(
         .enumerate()
         .filter(|(_, step)| !dull(&steps[**step].path))
     {
-        let told = told(history, *step);
+        let change = describe(history, *step);
         let mut but = all.clone();
         but.remove(step);
         rest.push(Part {
-            what: format!("all but {told}"),
+            what: format!("all but {change}"),
             kept: but,
             cut: None,
         });
         rest.push(Part {
-            what: format!("only {told}"),
+            what: format!("only {change}"),
             kept: [*step].into(),
             cut: None,
         });
         rest.push(Part {
-            what: format!("all up to {told}"),
+            what: format!("all up to {change}"),
             kept: window.pending[..=count].iter().copied().collect(),
             cut: None,
         });
@@ -172,7 +173,7 @@ fn parts(
         {
             let left = random.usize(1..bytes.len());
             rest.push(Part {
-                what: format!("all, of {told} {left} bytes"),
+                what: format!("all, of {change} {left} bytes"),
                 kept: all.clone(),
                 cut: Some((*step, left)),
             });
@@ -199,7 +200,7 @@ fn parts(
     (first, rest)
 }
 
-fn told(history: &History, step: usize) -> String {
+fn describe(history: &History, step: usize) -> String {
     let step = &history.steps[step];
     let what = match &step.change {
         Change::Name { .. } => "the new name".to_owned(),

@@ -1,4 +1,4 @@
-//! What strace says about a program's files, call by call.
+//! Parses strace's output about a program's file operations.
 
 use std::{
     collections::HashMap,
@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Calls that change files or put them on disk, or that nobody here understands and that must therefore not pass unnoticed.
+/// System calls that change or sync files. The list includes calls that this module cannot replay, so that it notices them.
 const CALLS: &str = "?open,openat,?creat,?mkdir,mkdirat,?rmdir,?unlink,unlinkat,?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat,\
                      ?mknod,mknodat,write,pwrite64,writev,?pwritev,?pwritev2,truncate,ftruncate,fallocate,copy_file_range,sendfile,?chmod,\
                      fchmod,fchmodat,fsync,fdatasync,sync_file_range,syncfs,sync";
 
-/// Arguments of strace that record these calls of a program and all its children in a file.
+/// Returns the arguments with which strace records these calls of a program and all its children in a file.
 pub(super) fn arguments(to: &Path) -> Vec<String> {
-    // -xx: no byte of a string has to be guessed, and no string has a comma or a quote
+    // -xx: prints strings completely as hexadecimal bytes, so that they contain no comma or quote
     let fixed = [
         "-f",
         "-qq",
@@ -35,23 +35,23 @@ pub(super) fn arguments(to: &Path) -> Vec<String> {
     all
 }
 
-/// A call that succeeded.
+/// A system call that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub name: String,
-    /// Its arguments, and last what it returned.
+    /// The arguments of the call, followed by its result.
     pub args: Vec<Arg>,
-    /// How many calls had ended when it began.
+    /// Number of calls that had ended when this call began.
     pub began_after: usize,
 }
 
-/// An argument, as it is written and as far as it can be told.
+/// An argument of a call: its text, and its parsed value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Arg {
     pub text: String,
-    /// A string, or the path of a file descriptor; `None` if it is neither.
+    /// Bytes of a string, or the path of a file descriptor; `None` for any other argument.
     pub bytes: Option<Vec<u8>>,
-    /// Whether the file of a descriptor has no name any more.
+    /// Whether the file of a descriptor was deleted.
     pub is_deleted: bool,
 }
 
@@ -99,13 +99,13 @@ impl Arg {
             .unwrap_or_else(|_| panic!("no number: {}", self.text))
     }
 
-    /// A mode, as in `0100644` or `S_IFIFO|0644`.
+    /// Parses a file mode, as in `0100644` or `S_IFIFO|0644`.
     pub fn mode(&self) -> u32 {
         let octal = self.text.rsplit('|').next().unwrap_or_default();
         u32::from_str_radix(octal, 8).unwrap_or_else(|_| panic!("no mode: {}", self.text)) & 0o7777
     }
 
-    /// All bytes of a vector, as in `[{iov_base="\x61", iov_len=1}, ...]`.
+    /// Returns all bytes of an I/O vector, as in `[{iov_base="\x61", iov_len=1}, ...]`.
     pub fn vector(&self) -> Vec<u8> {
         let bases = self.text.split("iov_base=\"").skip(1);
         bases
@@ -118,7 +118,7 @@ impl Arg {
     }
 }
 
-/// `\x61\x62` as bytes; `None` if it is something else.
+/// Decodes `\x61\x62` to bytes; returns `None` for other text.
 fn unescape(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return Some(Vec::new());
@@ -129,7 +129,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Splits arguments at the commas that stand in no bracket.
+/// Splits arguments at the commas outside brackets.
 fn split(args: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut begin) = (Vec::new(), 0, 0);
     for (at, byte) in args.bytes().enumerate() {
@@ -147,10 +147,10 @@ fn split(args: &str) -> Vec<&str> {
     parts
 }
 
-/// Reads what strace wrote: calls that succeeded, in the order in which they ended.
+/// Parses strace's output. Returns the calls that succeeded, in the order in which they ended.
 pub(super) fn read(text: &str) -> Vec<Call> {
     let mut calls = Vec::new();
-    // what a process has begun, and how many calls had ended then
+    // unfinished call of each process, with the number of calls that had ended when it began
     let mut begun: HashMap<&str, (&str, usize)> = HashMap::new();
     for line in text.lines() {
         let Some((pid, rest)) = line.split_once(' ') else {
@@ -182,7 +182,7 @@ pub(super) fn read(text: &str) -> Vec<Call> {
         let Some((args, result)) = rest.rsplit_once(" = ") else {
             continue;
         };
-        // those that failed have changed nothing, and of those that a kill cut off nobody knows
+        // skip failed calls, which changed nothing, and calls interrupted by a kill, whose effect is unknown
         if result.starts_with('-') || result.starts_with('?') {
             continue;
         }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_joined_and_those_that_failed_are_left_out() {
+    fn calls_are_joined_and_failed_ones_are_omitted() {
         let text = "1 openat(AT_FDCWD<\\x2f\\x61>, \"\\x62\", O_WRONLY|O_CREAT|O_CLOEXEC, 0666) = 3<\\x2f\\x61\\x2f\\x62>\n\
                     2 fsync(4<\\x2f\\x61> <unfinished ...>\n\
                     1 write(3<\\x2f\\x61\\x2f\\x62>, \"\\x2c\\x0a\", 2) = 2\n\

@@ -1,4 +1,4 @@
-//! A directory with all below it, in memory.
+//! A directory and everything below it, in memory.
 
 use super::history::{Files, History, Kind};
 use std::{
@@ -14,21 +14,21 @@ use std::{
 pub enum Node {
     /// A directory.
     Directory {
-        /// Its mode.
+        /// Mode of the directory.
         mode: u32,
     },
     /// A file.
     File {
-        /// Its mode.
+        /// Mode of the file.
         mode: u32,
-        /// Its content.
+        /// Content of the file.
         content: Vec<u8>,
     },
-    /// A symbolic link and where it leads.
+    /// A symbolic link, with its target.
     Link(PathBuf),
 }
 
-/// Files and directories by their paths, parents first.
+/// Files and directories by path, parents first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tree(BTreeMap<PathBuf, Node>);
 
@@ -41,7 +41,7 @@ impl Deref for Tree {
 }
 
 impl Tree {
-    /// The files after these changes.
+    /// Returns the files after the changes for which `is_made` returns true.
     pub(super) fn after(history: &History, is_made: impl Fn(usize) -> bool) -> Self {
         let mut files = Files::default();
         for (_, step) in history
@@ -76,7 +76,7 @@ impl Tree {
         )
     }
 
-    /// The content of a file; `None` if it is not there.
+    /// Returns the content of a file; `None` if it does not exist.
     pub fn content(&self, path: &Path) -> Option<&[u8]> {
         match self.0.get(path)? {
             Node::File { content, .. } => Some(content),
@@ -84,7 +84,7 @@ impl Tree {
         }
     }
 
-    /// What lies below a path, by paths that begin there.
+    /// Returns the files below a path, with paths relative to it.
     #[must_use]
     pub fn below(&self, path: &Path) -> Self {
         let below = self
@@ -95,7 +95,7 @@ impl Tree {
     }
 }
 
-/// Reads `name` below `root` and all below it; an empty tree if it is not there.
+/// Reads `name` below `root` with everything below it; returns an empty tree if it does not exist.
 pub fn read_tree(root: &Path, name: &str) -> Tree {
     let mut tree = Tree::default();
     let mut todo = vec![PathBuf::from(name)];
@@ -125,7 +125,7 @@ pub fn read_tree(root: &Path, name: &str) -> Tree {
     tree
 }
 
-/// Writes a tree below `root`, in which nothing of it may be.
+/// Writes a tree below `root`. None of the tree's files may exist there.
 pub fn write_tree(root: &Path, tree: &Tree) {
     for (path, node) in &tree.0 {
         let whole = root.join(path);

@@ -3,7 +3,7 @@
 use cvc_testkit::{Tool, require};
 use std::process::Command;
 
-/// Advisories are left out, because they change without a change here and need the network.
+/// Advisories are not checked, because they change without a change here and need the network.
 #[test]
 fn licenses_sources_and_duplicates_comply_with_deny_toml() {
     require!(Tool::CargoDeny);

@@ -1,4 +1,4 @@
-//! The lab itself: nodes start, reach each other, suffer faults, and disappear without a trace.
+//! Tests of the lab itself: nodes start, reach each other, suffer faults, and disappear without a trace.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ fn text(output: &Output) -> String {
     )
 }
 
-/// Waits for the turn of this test: only one test at a time makes labs, so that the durations are those of a machine without other labs.
+/// Waits until no other test uses labs, so that durations are those of a machine without other labs.
 fn turn() -> cvc_testkit::Turn {
     cvc_testkit::turn("lab", 1)
 }
@@ -61,7 +61,7 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     let outside = tempfile::tempdir().expect("a directory");
     let host = std::net::TcpListener::bind("0.0.0.0:0").expect("a port of the machine");
     let port = host.local_addr().expect("its address").port();
-    // addresses of the machine itself, which it would answer on any of its networks
+    // addresses of the machine itself, which answers them on any of its networks
     let listed = text(
         &Command::new("ip")
             .args(["-4", "-o", "address", "show", "scope", "global"])
@@ -105,7 +105,7 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     let file = outside.path().join("seen").display().to_string();
     assert!(lab.exec(&["test", "-e", &file]).status.success());
     assert!(!lab.node("n1").exec(&["test", "-e", &file]).status.success());
-    // only `/shared` is shared
+    // only `/shared` is the same directory on all nodes
     lab.node("n1").shell("echo 1 >/shared/a; echo 1 >/scratch-local/a; echo 1 >/etc/a; echo 1 >/dev/shm/a; echo 1 >/tmp/a; sleep 600 & :");
     assert_eq!(
         fs::read_to_string(lab.shared().join("a")).expect("the shared file"),
@@ -126,7 +126,7 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
         (1, 0)
     );
     assert_eq!(lab.processes("sleep 600").len(), 1);
-    // of the lab's own processes only sshd is visible on a node, and ended orphans are reaped
+    // of the lab's own processes a node shows only sshd, and orphans that have ended are reaped
     lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'");
     wait_until("the end of the orphans", Duration::from_secs(20), || {
         lab.node("n2").processes("sleep 0.1").is_empty()
@@ -269,7 +269,7 @@ fn a_killed_node_closes_its_connections_and_a_silent_one_does_not() {
     };
     let (mut of_killed, mut of_silent) = (session("n1"), session("n2"));
     lab.node("n1").kill();
-    // its command would run for ten minutes
+    // the command of the session would run for ten minutes
     wait_until("the end of the session", SOON, || {
         of_killed.try_wait().expect("its state").is_some()
     });
@@ -352,7 +352,7 @@ fn links_can_be_cut_slow_lossy_and_narrow() {
     );
     node.reachable_from_laptop(true);
     comes("n1");
-    // a session that is already open survives the new wire
+    // a session that is already open survives the change of the cable
     let mut ssh = lab.command("ssh");
     ssh.args(["n1", "sleep 6; echo still here"])
         .stdout(std::process::Stdio::piped());
@@ -364,7 +364,7 @@ fn links_can_be_cut_slow_lossy_and_narrow() {
         delay: Duration::from_millis(50),
         ..Line::default()
     });
-    // there and back: never faster, and hardly slower on an idle machine
+    // round trip: never faster than both delays, and hardly slower on an idle machine
     let mut fastest = f64::MAX;
     let mut connects = 0;
     wait_until("a connection without another delay", SOON, || {
@@ -500,7 +500,7 @@ fn a_full_disk_affects_its_node_alone_and_full_shared_storage_all_nodes() {
     }
 }
 
-/// Compiles the ring program for a library and puts it into the shared directory.
+/// Compiles the ring program with a library's compiler into the shared directory.
 fn ring(lab: &Lab, compiler: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/ring.c");
     let built = lab.directory().join("ring");
@@ -514,7 +514,7 @@ fn ring(lab: &Lab, compiler: &Path) {
     fs::copy(&built, lab.shared().join("ring")).expect("the program on shared storage");
 }
 
-/// Checks the output of the ring: one rank per node, in order, and a token that went through all of them.
+/// Checks the output of the ring: one rank per node, in order, and a token that passed through all of them.
 fn assert_ring(finished: &Output, nodes: usize, rounds: usize) {
     let output = text(finished);
     assert!(finished.status.success(), "{}: {output}", finished.status);

@@ -1,4 +1,4 @@
-//! Reading committed tables.
+//! Tests of reading tables of the repository.
 
 use cvc_testkit::table::{Row, csv, printed};
 use std::path::Path;

@@ -1,25 +1,25 @@
-//! The records of counters.
+//! Reads the records of counters.
 
 use super::{
-    layout::{Layout, MAX_WORDS, apply},
+    layout::{MAX_WORDS, RecordLayout, apply},
     module::DarshanModule,
-    records::{Failure, Outcome, Records, tell},
+    records::{ReadResult, RecordFailure, RecordReader, report},
     visitor::{DarshanCounters, DarshanRecordId, DarshanVisitor},
 };
 use std::io::{Read, Seek};
 
 const MAX_FLOATS: usize = 32;
-/// Where the first version of POSIX records has its count of `fopen`.
+/// Index of the word with the number of `fopen` calls in the first version of POSIX records.
 const FOPENS: usize = 8;
 
 /// Reads all records of a region.
 pub(super) fn read<R: Read + Seek>(
-    mut records: Records<'_, R>,
-    layout: &Layout,
+    mut records: RecordReader<'_, R>,
+    layout: &RecordLayout,
     version: usize,
     source_words: usize,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     let (order, edits, base) = (records.order, layout.edits(version), layout.base());
     let (mut source, mut new) = ([0_u64; MAX_WORDS], [0_u64; MAX_WORDS]);
     let (mut ints, mut floats) = ([0_i64; MAX_WORDS], [0_f64; MAX_FLOATS]);
@@ -58,14 +58,16 @@ pub(super) fn read<R: Read + Seek>(
             float_names: layout.floats,
             floats: &floats[..n_floats],
         };
-        visitor.counters(&counters).map_err(Failure::Visitor)?;
+        visitor
+            .counters(&counters)
+            .map_err(RecordFailure::Visitor)?;
     }
     records.finish("records", visitor)?;
     if mixed > 0 {
         let problem = format!(
             "{mixed} records are left out: this old version counts calls of POSIX and of streams together in them"
         );
-        tell(visitor, &layout.module.part(), problem)?;
+        report(visitor, &layout.module.part(), problem)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The records of DXT: every read and write.
+//! Reads the records of DXT, which have every read and write.
 
 use super::{
     header::ByteOrder,
     module::DarshanModule,
-    records::{Failure, Outcome, Records},
+    records::{ReadResult, RecordFailure, RecordReader},
     visitor::{DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment},
 };
 use crate::event::Op;
@@ -12,7 +12,7 @@ use std::io::{Read, Seek};
 const HEAD_BYTES: usize = 104;
 const HOST: std::ops::Range<usize> = 24..88;
 
-/// What the segments of a version have.
+/// Layout of the segments in a version of the module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segments {
     offsets: bool,
@@ -20,7 +20,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Those of `version`. `None`: there is no such version.
+    /// Returns the layout of `version`; `None` if the version is unknown.
     pub(super) fn of(module: DarshanModule, version: u32) -> Option<Self> {
         let (offsets_since, threads_since) = if module == DarshanModule::DxtPosix {
             (1, 2)
@@ -40,11 +40,11 @@ impl Segments {
 
 /// Reads all records of a region.
 pub(super) fn read<R: Read + Seek>(
-    mut records: Records<'_, R>,
+    mut records: RecordReader<'_, R>,
     module: DarshanModule,
     segments: Segments,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     let order = records.order;
     while let Some(head) = records.exactly(HEAD_BYTES)? {
         let host = head[HOST].split(|&byte| byte == 0).next();
@@ -66,7 +66,9 @@ pub(super) fn read<R: Read + Seek>(
         };
         (record.writes, record.reads) = (writes, reads);
         records.skip(HEAD_BYTES);
-        visitor.dxt_record(&record).map_err(Failure::Visitor)?;
+        visitor
+            .dxt_record(&record)
+            .map_err(RecordFailure::Visitor)?;
         let whole = pass_on(&mut records, &record, Op::Write, segments, visitor)?
             && pass_on(&mut records, &record, Op::Read, segments, visitor)?;
         if !whole {
@@ -77,14 +79,14 @@ pub(super) fn read<R: Read + Seek>(
     records.finish("records", visitor)
 }
 
-/// Hands over the writes or the reads of a record. Whether all are there.
+/// Passes the writes or the reads of a record to the visitor. Returns whether all are present.
 fn pass_on<R: Read + Seek>(
-    records: &mut Records<'_, R>,
+    records: &mut RecordReader<'_, R>,
     record: &DxtRecord,
     op: Op,
     segments: Segments,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome<bool> {
+) -> ReadResult<bool> {
     let (order, bytes) = (records.order, segments.bytes());
     let count = if op == Op::Write {
         record.writes
@@ -103,7 +105,7 @@ fn pass_on<R: Read + Seek>(
             let segment = decode(segment, order, op, index, segments);
             visitor
                 .dxt_segment(record, &segment)
-                .map_err(Failure::Visitor)?;
+                .map_err(RecordFailure::Visitor)?;
             index += 1;
         }
         records.skip(chunk * bytes);

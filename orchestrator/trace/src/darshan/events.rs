@@ -1,4 +1,4 @@
-//! The reads and writes of DXT as events.
+//! Converts the reads and writes of DXT to events.
 
 use super::{
     header::DarshanHeader,
@@ -17,28 +17,29 @@ use std::{
     path::Path,
 };
 
-/// How many files, and how many ranks, are told apart: the largest machines have 600,000 cores. A table of so many files has 18 MB, and half as
-/// much again while it grows the last time.
+/// Maximum number of files that are distinguished; also that of ranks. The largest machines have 600,000 cores. A table of this size takes 18 MB, and
+/// 27 MB while it grows for the last time.
 const MAX_KNOWN: usize = 900_000;
-/// Stands for the process of a rank that has no event yet.
-const UNTOLD: u32 = u32::MAX;
-/// How many bytes of names wait for their first event. Files of further names are told of at once, whether they have events or not.
+/// Value in `processes` for a rank without events so far.
+const UNANNOUNCED: u32 = u32::MAX;
+/// Maximum total length of the names that wait for the first event of their file, bytes. Further files are announced to the sink at once, even if
+/// they have no events.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
-/// Reads a log with DXT: each segment becomes an event, in the order of the log, that is record by record.
+/// Reads a log with DXT. Each segment becomes an event, in the order of the log: record by record.
 ///
-/// Times are nanoseconds since the job's start. What else the log has is left out.
+/// Times are in nanoseconds since the start of the job. The rest of the log is skipped.
 ///
 /// # Errors
-/// The system cannot read it, it is no log of Darshan 3 with a header, or the sink cannot go on.
+/// The system cannot read the log, it is not a log of Darshan 3 with a header, or the sink fails.
 pub fn read_dxt(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
     read_dxt_of(DarshanLog::open(path)?, sink)
 }
 
-/// Reads a log with DXT that is open already, as [`read_dxt`] does.
+/// Reads a log with DXT that is already open, as [`read_dxt`] does.
 ///
 /// # Errors
-/// The system cannot read it any further, or the sink cannot go on.
+/// The system cannot read the rest of the log, or the sink fails.
 pub fn read_dxt_of<R: Read + Seek>(
     log: DarshanLog<R>,
     sink: &mut impl Sink,
@@ -46,10 +47,10 @@ pub fn read_dxt_of<R: Read + Seek>(
     read_unreported(log, &[], sink)
 }
 
-/// Reads the events of a log whose counters were added up before. What is missing is reported once.
+/// Reads the events of a log whose counters have already been summed. Missing parts that were reported before are not reported again.
 ///
 /// # Errors
-/// As of [`read_dxt`].
+/// The same as for [`read_dxt`].
 pub fn read_dxt_after(
     path: &Path,
     summary: &DarshanSummary,
@@ -91,32 +92,32 @@ fn read_unreported<R: Read + Seek>(
     })
 }
 
-/// What is known of a record's file.
-enum Known {
-    /// Its name stands here among those that wait.
+/// Whether the file of a record has been announced to the sink.
+enum FileAnnouncement {
+    /// Not yet; its name begins at this offset in [`Events::waiting`].
     Waiting(u32),
-    Told(FileId),
+    Announced(FileId),
 }
 
 struct Events<'a, S> {
     sink: &'a mut S,
-    /// What is known to be missing already.
+    /// Missing parts that were reported before.
     reported: &'a [Missing],
-    files: HashMap<DarshanRecordId, Known>,
+    files: HashMap<DarshanRecordId, FileAnnouncement>,
     next_file: u32,
-    /// Names with a zero after each.
+    /// Names of files that are not announced yet, each followed by a zero byte.
     waiting: Vec<u8>,
-    /// The process of every rank, or [`UNTOLD`].
+    /// The process of every rank, or [`UNANNOUNCED`].
     processes: Vec<u32>,
     next_process: u32,
-    /// What the events of a record have in common.
+    /// The fields that all events of a record have in common.
     event: Event,
     further_file: Option<FileId>,
     further_process: Option<ProcessId>,
 }
 
 impl<S: Sink> Events<'_, S> {
-    fn tell_file(&mut self, path: &[u8]) -> io::Result<FileId> {
+    fn announce_file(&mut self, path: &[u8]) -> io::Result<FileId> {
         let id = FileId(self.next_file);
         self.next_file += 1;
         self.sink.file(id, path)?;
@@ -125,8 +126,8 @@ impl<S: Sink> Events<'_, S> {
 
     fn file(&mut self, record: DarshanRecordId) -> io::Result<FileId> {
         let file = match self.files.get(&record) {
-            Some(&Known::Told(file)) => return Ok(file),
-            Some(&Known::Waiting(at)) => {
+            Some(&FileAnnouncement::Announced(file)) => return Ok(file),
+            Some(&FileAnnouncement::Waiting(at)) => {
                 let rest = self.waiting.get(at as usize..).unwrap_or_default();
                 let name = rest.split(|&byte| byte == 0).next().unwrap_or_default();
                 let id = FileId(self.next_file);
@@ -135,46 +136,46 @@ impl<S: Sink> Events<'_, S> {
                 id
             }
             None if self.files.len() < MAX_KNOWN => {
-                self.tell_file(format!("<record {}>", record.0).as_bytes())?
+                self.announce_file(format!("<record {}>", record.0).as_bytes())?
             }
             None => return self.further_file(),
         };
-        self.files.insert(record, Known::Told(file));
+        self.files.insert(record, FileAnnouncement::Announced(file));
         Ok(file)
     }
 
-    /// The one file that stands for all that are too many.
+    /// Returns the file that stands for all files above the maximum number.
     fn further_file(&mut self) -> io::Result<FileId> {
         if let Some(file) = self.further_file {
             return Ok(file);
         }
-        self.tell_too_many("files")?;
-        let file = self.tell_file(b"<further files>")?;
+        self.report_too_many("files")?;
+        let file = self.announce_file(b"<further files>")?;
         self.further_file = Some(file);
         Ok(file)
     }
 
-    /// The one process that stands for all whose ranks are too high, or below zero.
+    /// Returns the process that stands for all ranks that are too high or negative.
     fn further_process(&mut self) -> io::Result<ProcessId> {
         if let Some(process) = self.further_process {
             return Ok(process);
         }
-        self.tell_too_many("ranks")?;
-        let process = self.tell_process(&Process::default())?;
+        self.report_too_many("ranks")?;
+        let process = self.announce_process(&Process::default())?;
         self.further_process = Some(process);
         Ok(process)
     }
 
-    fn tell_too_many(&mut self, what: &str) -> io::Result<()> {
+    fn report_too_many(&mut self, what: &str) -> io::Result<()> {
         self.sink.missing(&Missing {
             part: "records of DXT".to_owned(),
             problem: format!(
-                "they are of more than {MAX_KNOWN} {what}; those beyond are taken for one"
+                "they are of more than {MAX_KNOWN} {what}; further ones are counted as one"
             ),
         })
     }
 
-    fn tell_process(&mut self, process: &Process) -> io::Result<ProcessId> {
+    fn announce_process(&mut self, process: &Process) -> io::Result<ProcessId> {
         let id = ProcessId(self.next_process);
         self.next_process += 1;
         self.sink.process(id, process)?;
@@ -187,9 +188,9 @@ impl<S: Sink> Events<'_, S> {
             return self.further_process();
         }
         if self.processes.len() <= place {
-            self.processes.resize(place + 1, UNTOLD);
+            self.processes.resize(place + 1, UNANNOUNCED);
         }
-        if self.processes[place] != UNTOLD {
+        if self.processes[place] != UNANNOUNCED {
             return Ok(ProcessId(self.processes[place]));
         }
         let host = String::from_utf8_lossy(&record.host).into_owned();
@@ -198,7 +199,7 @@ impl<S: Sink> Events<'_, S> {
             host: Some(host).filter(|host| !host.is_empty()),
             ..Process::default()
         };
-        let id = self.tell_process(&process)?;
+        let id = self.announce_process(&process)?;
         self.processes[place] = id.0;
         Ok(id)
     }
@@ -215,7 +216,7 @@ impl<S: Sink> DarshanVisitor for Events<'_, S> {
         }
         self.sink.missing(&Missing {
             part: "modules DXT_POSIX and DXT_MPIIO".to_owned(),
-            problem: "the log has neither, so it tells of no single operation; hint: DXT_ENABLE_IO_TRACE=1 \
+            problem: "the log has neither, so it shows no single operations; hint: DXT_ENABLE_IO_TRACE=1 \
                       in the environment of the run"
                 .to_owned(),
         })
@@ -231,15 +232,15 @@ impl<S: Sink> DarshanVisitor for Events<'_, S> {
             Entry::Vacant(_) if full || name.is_empty() => return Ok(()),
             Entry::Vacant(entry) => {
                 if let Some(at) = wait {
-                    entry.insert(Known::Waiting(at));
+                    entry.insert(FileAnnouncement::Waiting(at));
                     self.waiting.extend_from_slice(name);
                     self.waiting.push(0);
                     return Ok(());
                 }
             }
         }
-        let file = self.tell_file(name)?;
-        self.files.insert(id, Known::Told(file));
+        let file = self.announce_file(name)?;
+        self.files.insert(id, FileAnnouncement::Announced(file));
         Ok(())
     }
 
@@ -278,7 +279,7 @@ impl<S: Sink> DarshanVisitor for Events<'_, S> {
     }
 }
 
-/// Rounded. What is no time is 0, and what is too long is the longest.
+/// Converts seconds to nanoseconds, rounded. Invalid times become 0, and times that are too long become the maximum.
 #[inline]
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9 + 0.5) as u64

@@ -1,19 +1,19 @@
-//! The header of a log: its version, its byte order, and where its regions lie.
+//! The header of a log: its version, its byte order, and the offsets of its regions.
 
 use super::module::DarshanModule;
 
-/// How the regions of a log are compressed.
+/// Compression of the regions of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DarshanCompression {
     /// zlib.
     Zlib,
     /// bzip2.
     Bzip2,
-    /// Not at all, as in the log that a process keeps up while it runs (`DARSHAN_MMAP_LOGPATH`). Such a log stays behind after a run that was killed.
+    /// None: the log that a process updates while it runs (`DARSHAN_MMAP_LOGPATH`). Such a log remains after the run was killed.
     None,
 }
 
-/// The order of the bytes of numbers.
+/// Byte order of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
@@ -21,7 +21,7 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// The number in the first 8 of `bytes`; 0 where there are fewer.
+    /// Returns the unsigned number in the first 8 bytes; 0 if there are fewer.
     #[inline]
     pub(super) fn word(self, bytes: &[u8]) -> u64 {
         let Some(word) = bytes.first_chunk() else {
@@ -33,13 +33,13 @@ impl ByteOrder {
         }
     }
 
-    /// The number with a sign in the first 8 of `bytes`.
+    /// Returns the signed number in the first 8 bytes.
     #[inline]
     pub(super) fn integer(self, bytes: &[u8]) -> i64 {
         self.word(bytes).cast_signed()
     }
 
-    /// The number in the first 4 of `bytes`; 0 where there are fewer.
+    /// Returns the unsigned number in the first 4 bytes; 0 if there are fewer.
     pub(super) fn half(self, bytes: &[u8]) -> u32 {
         let Some(half) = bytes.first_chunk() else {
             return 0;
@@ -51,65 +51,89 @@ impl ByteOrder {
     }
 }
 
-/// A part of the file that is compressed for itself.
+/// The position of a region, which is compressed separately from other regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extent {
-    /// Where it begins, in bytes.
+pub(super) struct RegionExtent {
+    /// Offset in the file, bytes.
     pub(super) offset: u64,
-    /// How long it is in the file, in bytes.
+    /// Length in the file, bytes.
     pub(super) bytes: u64,
 }
 
-/// A module of a log, as its header tells of it.
+/// A module of a log, as described in the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DarshanModuleInfo {
-    /// Which.
+    /// The module.
     pub module: DarshanModule,
-    /// The version of its records.
+    /// Version of its records.
     pub version: u32,
-    /// The length of its records in the file (compressed), in bytes.
+    /// Length of its records in the file (compressed), bytes.
     pub bytes: u64,
-    /// Whether records are missing, because Darshan ran out of memory for them during the run.
+    /// Whether records are missing because Darshan ran out of memory for them during the run.
     pub partial: bool,
     pub(super) offset: u64,
 }
 
-/// What the header of a log tells.
+/// The header of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DarshanHeader {
-    /// The version of the format, such as `3.41`.
+    /// Version of the format, such as `3.41`.
     pub version: String,
-    /// How its regions are compressed. [`DarshanCompression::None`]: the log of one process of a run that did not end.
+    /// Compression of the regions. [`DarshanCompression::None`]: the log of one process of a run that did not end normally.
     pub compression: DarshanCompression,
-    /// The modules with records or whose records did not fit, in the order of the log.
+    /// Modules that have records, or whose records did not fit; in the order of the log.
     pub modules: Vec<DarshanModuleInfo>,
     pub(super) minor: u32,
     pub(super) order: ByteOrder,
-    pub(super) job: Extent,
-    pub(super) names: Extent,
+    pub(super) job: RegionExtent,
+    pub(super) names: RegionExtent,
 }
 
-/// The minor versions of format 3 that exist.
+/// The known minor versions of format 3.
 const MINORS: [u32; 5] = [0, 10, 20, 21, 41];
-/// Since which minor version the header has places for 64 modules, and the job has nanoseconds.
+/// Minor version since which the header has room for 64 modules, and the job has nanoseconds.
 pub(super) const WIDE: u32 = 41;
 const MAGIC: u64 = 6_567_223;
-/// The length of the longest header, in bytes.
+/// Length of the longest header, bytes.
 pub(super) const MAX_HEADER_BYTES: usize = 1328;
-/// The number of the module of HDF5's data sets, for which version 3.20 made room.
+/// Number of the module for HDF5 data sets, which version 3.20 inserted.
 const H5D: u64 = 4;
-/// The number of the module of PnetCDF's variables, for which version 3.41 made room.
+/// Number of the module for PnetCDF variables, which version 3.41 inserted.
 const PNETCDF_VAR: u64 = 6;
 
-/// Where the fields of a header lie.
+/// Offsets of the fields in a header, bytes.
 struct Places {
     modules: usize,
     names: usize,
     bytes: usize,
 }
 
+/// Why a file is not a readable log of Darshan.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum HeaderError {
+    #[error(
+        "its header is empty. Darshan writes it last, so the run was killed while Darshan wrote the log; hint: with DARSHAN_MMAP_LOGPATH set (and \
+         Darshan built for it) the counters of a killed run stay readable"
+    )]
+    Empty,
+    #[error(
+        "it ends after {found} bytes, within its header of {expected} bytes; hint: was it copied completely?"
+    )]
+    CutOff { found: usize, expected: usize },
+    #[error("it does not begin with a version of the format")]
+    NoVersion,
+    #[error(
+        "version {0} of the format is unknown; hint: cvc reads what Darshan 3 writes, that is 3.00 to 3.41"
+    )]
+    UnknownVersion(String),
+    #[error("the magic number after its version is not Darshan's")]
+    NotDarshan,
+    #[error("compression method {0} is unknown")]
+    UnknownCompression(u8),
+}
+
 impl DarshanHeader {
-    /// Whether the log has single operations: modules of DXT.
+    /// Returns whether the log has single operations, that is, a DXT module.
     #[must_use]
     pub fn has_events(&self) -> bool {
         let is_dxt = |module| matches!(module, DarshanModule::DxtPosix | DarshanModule::DxtMpiIo);
@@ -118,15 +142,13 @@ impl DarshanHeader {
             .any(|info| is_dxt(info.module) && info.bytes > 0)
     }
 
-    /// Reads the header from the first bytes of a log.
+    /// Parses the header from the first bytes of a log.
     ///
     /// # Errors
-    /// What speaks against a log of Darshan that can be read.
-    pub(super) fn parse(bytes: &[u8], file_bytes: u64) -> Result<Self, String> {
+    /// Why the file is not a readable log of Darshan.
+    pub(super) fn parse(bytes: &[u8], file_bytes: u64) -> Result<Self, HeaderError> {
         if bytes.len() >= 16 && bytes.iter().all(|&byte| byte == 0) {
-            return Err("its header is empty. Darshan writes it last, so the run was killed while Darshan wrote the log; \
-                        hint: with DARSHAN_MMAP_LOGPATH set (and Darshan built for it) the counters of a killed run stay readable"
-                .to_owned());
+            return Err(HeaderError::Empty);
         }
         let (version, minor) = version(bytes)?;
         let places = if minor >= WIDE {
@@ -143,35 +165,34 @@ impl DarshanHeader {
             }
         };
         let Some(bytes) = bytes.get(..places.bytes) else {
-            return Err(format!(
-                "it ends after {} bytes, within its header of {} bytes; hint: was it copied completely?",
-                bytes.len(),
-                places.bytes
-            ));
+            return Err(HeaderError::CutOff {
+                found: bytes.len(),
+                expected: places.bytes,
+            });
         };
         let order = [ByteOrder::Little, ByteOrder::Big]
             .into_iter()
             .find(|order| order.word(&bytes[8..]) == MAGIC)
-            .ok_or("the magic number after its version is not Darshan's")?;
+            .ok_or(HeaderError::NotDarshan)?;
         let compression = match bytes[16] {
             0 => DarshanCompression::Zlib,
             1 => DarshanCompression::Bzip2,
             2 => DarshanCompression::None,
-            other => return Err(format!("compression method {other} is unknown")),
+            other => return Err(HeaderError::UnknownCompression(other)),
         };
         let partial = if minor >= WIDE {
             order.word(&bytes[24..])
         } else {
             u64::from(order.half(&bytes[20..]))
         };
-        let extent = |at: usize| Extent {
+        let extent = |at: usize| RegionExtent {
             offset: order.word(&bytes[at..]),
             bytes: order.word(&bytes[at + 8..]),
         };
         let (maps, versions) = (places.names + 16, places.names + 16 * (1 + places.modules));
         let mut modules = Vec::new();
         for place in 0..places.modules {
-            let Extent { offset, bytes: len } = extent(maps + 16 * place);
+            let RegionExtent { offset, bytes: len } = extent(maps + 16 * place);
             let partial = partial >> place & 1 == 1;
             if len > 0 || partial {
                 modules.push(DarshanModuleInfo {
@@ -197,7 +218,7 @@ impl DarshanHeader {
             modules,
             minor,
             order,
-            job: Extent {
+            job: RegionExtent {
                 offset,
                 bytes: job_end.saturating_sub(offset),
             },
@@ -206,7 +227,7 @@ impl DarshanHeader {
     }
 }
 
-/// The number that a module has today which had `place` in a log of this minor version.
+/// Converts a module's number in a log of this minor version to its number in the newest version.
 fn number_now(place: u64, minor: u32) -> u8 {
     let mut number = place;
     if minor < 20 && number >= H5D {
@@ -218,7 +239,7 @@ fn number_now(place: u64, minor: u32) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }
 
-fn version(bytes: &[u8]) -> Result<(String, u32), String> {
+fn version(bytes: &[u8]) -> Result<(String, u32), HeaderError> {
     let text: Vec<u8> = bytes
         .iter()
         .take(8)
@@ -231,16 +252,14 @@ fn version(bytes: &[u8]) -> Result<(String, u32), String> {
             text.bytes()
                 .all(|byte| byte.is_ascii_digit() || byte == b'.')
         })
-        .ok_or("it does not begin with a version of the format")?;
+        .ok_or(HeaderError::NoVersion)?;
     let minor = version
         .strip_prefix("3.")
         .and_then(|minor| minor.parse().ok())
         .filter(|minor| MINORS.contains(minor));
     match minor {
         Some(minor) => Ok((version, minor)),
-        None if version.contains('.') => Err(format!(
-            "version {version} of the format is unknown; hint: cvc reads what Darshan 3 writes, that is 3.00 to 3.41"
-        )),
-        None => Err("it does not begin with a version of the format".to_owned()),
+        None if version.contains('.') => Err(HeaderError::UnknownVersion(version)),
+        None => Err(HeaderError::NoVersion),
     }
 }

@@ -1,7 +1,7 @@
-//! Bytes over time.
+//! Reads heat maps: bytes moved over time.
 
 use super::{
-    records::{Failure, Outcome, Records},
+    records::{ReadResult, RecordFailure, RecordReader},
     visitor::{DarshanHeatmap, DarshanRecordId, DarshanVisitor},
 };
 use crate::event::Op;
@@ -9,11 +9,11 @@ use std::io::{Read, Seek};
 
 /// Reads all records of a region.
 pub(super) fn read<R: Read + Seek>(
-    mut records: Records<'_, R>,
+    mut records: RecordReader<'_, R>,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     let (mut first_width, mut first_bins) = (0.0, 0);
-    // the last two words are addresses in the memory of the run
+    // the last two words are memory addresses of the run and are ignored
     while let Some([id, rank, width, bins, _, _]) = records.words()? {
         let width = f64::from_bits(width);
         let Ok(bins) = u64::try_from(bins.cast_signed()) else {
@@ -34,7 +34,9 @@ pub(super) fn read<R: Read + Seek>(
             bin_width_s: width,
             bins: if off_by_one { first_bins } else { bins },
         };
-        visitor.heatmap_record(&heatmap).map_err(Failure::Visitor)?;
+        visitor
+            .heatmap_record(&heatmap)
+            .map_err(RecordFailure::Visitor)?;
         let whole = pass_on(&mut records, &heatmap, Op::Write, bins, visitor)?
             && pass_on(&mut records, &heatmap, Op::Read, bins, visitor)?;
         if !whole {
@@ -45,19 +47,19 @@ pub(super) fn read<R: Read + Seek>(
     records.finish("records", visitor)
 }
 
-/// Hands over the bins for writes or reads, of which the log has `bins`. Whether all are there.
+/// Passes the bins of writes or reads to the visitor; the log has `bins` of them. Returns whether all are present.
 fn pass_on<R: Read + Seek>(
-    records: &mut Records<'_, R>,
+    records: &mut RecordReader<'_, R>,
     heatmap: &DarshanHeatmap,
     op: Op,
     bins: u64,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome<bool> {
+) -> ReadResult<bool> {
     let mut bin = |index: u64, bytes: i64| {
         if index < heatmap.bins {
             visitor
                 .heatmap_bin(heatmap, op, index, bytes)
-                .map_err(Failure::Visitor)
+                .map_err(RecordFailure::Visitor)
         } else {
             Ok(())
         }

@@ -1,44 +1,44 @@
-//! The record of the job: when and where it ran, its program, and what was mounted.
+//! The record of the job: when and where it ran, its program, and the mounted file systems.
 
 use super::header::{ByteOrder, WIDE};
 
-/// The length of the record with all of its text, in bytes.
+/// Length of the record including its text, bytes.
 pub(super) const JOB_BYTES: usize = 4096;
 const METADATA_BYTES: usize = 1024;
 
-/// A file system that was mounted where rank 0 ran.
+/// A file system that was mounted on the node of rank 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DarshanMount {
-    /// Where.
+    /// Mount point.
     pub path: Vec<u8>,
-    /// Its type, such as `lustre`.
+    /// Type of the file system, such as `lustre`.
     pub fs_type: Vec<u8>,
 }
 
-/// The run of a log.
+/// The job that a log describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DarshanJob {
-    /// Who ran it.
+    /// Numeric ID of the user.
     pub uid: i64,
-    /// The number of the job for the batch system, or of the first process.
+    /// Job ID of the batch system, or else the PID of the first process.
     pub job_id: i64,
-    /// How many ranks it had.
+    /// Number of ranks.
     pub ranks: i64,
-    /// When it began, in seconds since 1970, and the nanoseconds of that second: 0 before version 3.41.
+    /// Start: seconds since 1970, and nanoseconds within that second (0 before version 3.41).
     pub start: (i64, i64),
-    /// When it ended, in the same units. `None`: it never came to its end.
+    /// End, in the same units. `None`: the job did not end normally.
     pub end: Option<(i64, i64)>,
     /// Keys and values that Darshan or the user added, such as `lib_ver`.
     pub metadata: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The command with its arguments, possibly cut off.
+    /// The command with its arguments, possibly truncated.
     pub command: Vec<u8>,
-    /// What was mounted, longest path first: the first that a path of a file begins with is its file system.
+    /// Mounts, longest path first: a file is on the first one whose path is a prefix of the file's path.
     pub mounts: Vec<DarshanMount>,
     minor: u32,
 }
 
 impl DarshanJob {
-    /// Reads the record, of which `bytes` are there. `None`: not even its numbers are.
+    /// Parses the record from the available `bytes`. Returns `None` if even the numbers are incomplete.
     pub(super) fn parse(bytes: &[u8], minor: u32, order: ByteOrder) -> Option<Self> {
         let numbers = if minor >= WIDE { 7 } else { 5 };
         let mut fields = [0; 7];
@@ -79,7 +79,7 @@ impl DarshanJob {
         })
     }
 
-    /// How long it ran, in seconds. Before version 3.41 a log has whole seconds, and Darshan counts one that has begun as one.
+    /// Returns the run time, seconds. Before version 3.41 a log has whole seconds, and Darshan rounds up.
     #[must_use]
     pub fn run_time_s(&self) -> Option<f64> {
         let end = self.end?;
@@ -90,7 +90,7 @@ impl DarshanJob {
         })
     }
 
-    /// The file system of a file: the first of its mounts that its path begins with.
+    /// Returns the file system of a file: the first mount whose path is a prefix of the file's path.
     #[must_use]
     pub fn mount_of(&self, path: &[u8]) -> Option<&DarshanMount> {
         self.mounts
@@ -107,7 +107,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Reads `TYPE` tabulator `PATH`.
+/// Parses a line with the type, a tab, and the path of a mount.
 fn mount(line: &[u8]) -> Option<DarshanMount> {
     let mut words = line
         .split(u8::is_ascii_whitespace)

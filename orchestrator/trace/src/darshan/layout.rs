@@ -1,42 +1,42 @@
-//! How the records of counters lie in a log, in every version.
+//! The layout of counter records in a log, for every version.
 
 use super::{module::DarshanModule, names};
 
-/// How words of an old record become words of the newest, as Darshan's own tools do it.
+/// A step of the conversion from an old record to the newest version. The steps are those of Darshan's own tools.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Edit {
-    /// So many words are the same.
+    /// Copies this many words.
     Keep(usize),
-    /// So many words have no place any more.
+    /// Skips this many words, which were removed.
     Omit(usize),
-    /// Counters that the old record has not.
+    /// Inserts this many counters that the old record lacks, with this value.
     Ints(usize, i64),
-    /// Times that the old record has not.
+    /// Inserts this many times that the old record lacks, with this value.
     Floats(usize, f64),
-    /// Two counters that are one now.
+    /// Adds two counters, which were merged into one.
     Sum,
 }
 use Edit::{Floats, Ints, Keep, Omit, Sum};
 
-/// The records of a module: number, rank, where there is one the number of the file, whole numbers, floating-point numbers, 8 bytes each.
+/// Layout of the records of a module: record ID, rank, in some modules the ID of the file, integers, floating-point numbers; 8 bytes each.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct RecordLayout {
     pub(super) module: DarshanModule,
-    /// Whether the number of a file stands before the counters.
+    /// Whether the ID of a file precedes the counters.
     pub(super) of_file: bool,
     pub(super) ints: &'static [&'static str],
     pub(super) floats: &'static [&'static str],
-    /// The versions before the newest, from 1.
+    /// The conversions from older versions, beginning with version 1.
     pub(super) old: &'static [&'static [Edit]],
-    /// Words behind the counters that are passed over, such as the numbers of a pool and a container.
+    /// Number of words after the counters that are skipped, such as the IDs of a pool and a container.
     tail: usize,
 }
 
-/// How many words the longest record has.
+/// Number of words in the longest record.
 pub(super) const MAX_WORDS: usize = 160;
 
-static LAYOUTS: [Layout; 9] = [
-    Layout {
+static LAYOUTS: [RecordLayout; 9] = [
+    RecordLayout {
         module: DarshanModule::Posix,
         of_file: false,
         ints: &names::POSIX_INTS,
@@ -75,7 +75,7 @@ static LAYOUTS: [Layout; 9] = [
         ],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::MpiIo,
         of_file: false,
         ints: &names::MPIIO_INTS,
@@ -86,7 +86,7 @@ static LAYOUTS: [Layout; 9] = [
         ],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::H5f,
         of_file: false,
         ints: &names::H5F_INTS,
@@ -104,7 +104,7 @@ static LAYOUTS: [Layout; 9] = [
         ],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::H5d,
         of_file: true,
         ints: &names::H5D_INTS,
@@ -112,7 +112,7 @@ static LAYOUTS: [Layout; 9] = [
         old: &[&[Keep(2), Ints(1, 0), Keep(111)]],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::PnetcdfFile,
         of_file: false,
         ints: &names::PNETCDF_FILE_INTS,
@@ -141,7 +141,7 @@ static LAYOUTS: [Layout; 9] = [
         ],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::PnetcdfVar,
         of_file: true,
         ints: &names::PNETCDF_VAR_INTS,
@@ -149,7 +149,7 @@ static LAYOUTS: [Layout; 9] = [
         old: &[],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::Stdio,
         of_file: false,
         ints: &names::STDIO_INTS,
@@ -157,7 +157,7 @@ static LAYOUTS: [Layout; 9] = [
         old: &[&[Keep(3), Ints(1, -1), Keep(27)]],
         tail: 0,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::Dfs,
         of_file: false,
         ints: &names::DFS_INTS,
@@ -165,7 +165,7 @@ static LAYOUTS: [Layout; 9] = [
         old: &[],
         tail: 4,
     },
-    Layout {
+    RecordLayout {
         module: DarshanModule::Daos,
         of_file: false,
         ints: &names::DAOS_INTS,
@@ -175,28 +175,28 @@ static LAYOUTS: [Layout; 9] = [
     },
 ];
 
-impl Layout {
-    /// That of a module of counters.
+impl RecordLayout {
+    /// Returns the layout of a module; `None` if it has no counters.
     pub(super) fn of(module: DarshanModule) -> Option<&'static Self> {
         LAYOUTS.iter().find(|layout| layout.module == module)
     }
 
-    /// How many words stand before the counters.
+    /// Returns the number of words before the counters.
     pub(super) fn base(&self) -> usize {
         2 + usize::from(self.of_file)
     }
 
-    /// How many words the newest record has.
+    /// Returns the number of words in a record of the newest version.
     pub(super) fn words(&self) -> usize {
         self.base() + self.ints.len() + self.floats.len() + self.tail
     }
 
-    /// The newest version.
+    /// Returns the newest version.
     pub(super) fn newest(&self) -> usize {
         self.old.len() + 1
     }
 
-    /// How many words a record of `version` has. `None`: there is no such version.
+    /// Returns the number of words in a record of `version`. `None`: the version is unknown.
     pub(super) fn words_of(&self, version: u32) -> Option<usize> {
         let version = usize::try_from(version)
             .ok()
@@ -204,7 +204,7 @@ impl Layout {
         Some(self.edits(version).map_or(self.words(), source_words))
     }
 
-    /// How a record of `version` becomes the newest. `None`: it is the newest.
+    /// Returns the conversion from `version` to the newest one. `None`: it is the newest.
     pub(super) fn edits(&self, version: usize) -> Option<&'static [Edit]> {
         self.old.get(version.wrapping_sub(1)).copied()
     }
@@ -219,7 +219,7 @@ fn source_words(edits: &[Edit]) -> usize {
     edits.iter().map(of).sum()
 }
 
-/// Makes of the words of an old record those of the newest.
+/// Converts the words of an old record to those of the newest version.
 pub(super) fn apply(edits: &[Edit], old: &[u64], new: &mut [u64]) {
     let mut old = old.iter().copied();
     let mut new = new.iter_mut();
@@ -246,7 +246,7 @@ pub(super) fn apply(edits: &[Edit], old: &[u64], new: &mut [u64]) {
 mod tests {
     use super::*;
 
-    /// How many words the edits make.
+    /// Returns how many words the edits produce.
     fn made(edits: &[Edit]) -> usize {
         let of = |edit: &Edit| match *edit {
             Keep(words) | Ints(words, _) | Floats(words, _) => words,
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn records_have_the_lengths_of_darshans_structures() {
         let bytes = |module, version| {
-            Layout::of(module)
+            RecordLayout::of(module)
                 .and_then(|layout| layout.words_of(version))
                 .map(|words| words * 8)
         };

@@ -1,16 +1,18 @@
-//! A log: opened, and read from its beginning to its end.
+//! Opens a log and reads it from beginning to end.
 
 use super::{
     counters, dxt,
-    header::{DarshanCompression, DarshanHeader, DarshanModuleInfo, Extent, MAX_HEADER_BYTES},
+    header::{
+        DarshanCompression, DarshanHeader, DarshanModuleInfo, MAX_HEADER_BYTES, RegionExtent,
+    },
     heatmap,
     job::{DarshanJob, JOB_BYTES},
-    layout::Layout,
+    layout::RecordLayout,
     lustre,
     module::DarshanModule,
     name_table,
-    records::{Failure, Outcome, Records, tell},
-    region::{Buffers, End, Region},
+    records::{ReadResult, RecordFailure, RecordReader, report},
+    region::{Buffers, LogRegion, RegionEnd},
     visitor::DarshanVisitor,
 };
 use crate::sink::TraceError;
@@ -21,9 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A log of Darshan 3.
-///
-/// However long it is, and whatever it claims, reading takes less than 8 MiB of memory.
+/// A log of Darshan 3. Reading takes less than 8 MiB of memory, independent of the length of the log and of the sizes that it claims.
 #[derive(Debug)]
 pub struct DarshanLog<R = File> {
     source: R,
@@ -35,7 +35,7 @@ impl DarshanLog {
     /// Opens a log and reads its header.
     ///
     /// # Errors
-    /// The system cannot read it, or it is no log of Darshan 3 with a header.
+    /// The system cannot read the file, or it is not a log of Darshan 3 with a header.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let source = File::open(path).map_err(|error| TraceError::Read {
             path: path.to_owned(),
@@ -46,10 +46,10 @@ impl DarshanLog {
 }
 
 impl<R: Read + Seek> DarshanLog<R> {
-    /// Takes a log from anywhere and reads its header. `path` is for messages.
+    /// Reads the header of a log from any source. `path` is used in messages.
     ///
     /// # Errors
-    /// As of [`open`](DarshanLog::open).
+    /// The same as for [`open`](DarshanLog::open).
     pub fn from_source(mut source: R, path: &Path) -> Result<Self, TraceError> {
         let (bytes, file_bytes) = first_bytes(&mut source).map_err(|error| TraceError::Read {
             path: path.to_owned(),
@@ -69,7 +69,7 @@ impl<R: Read + Seek> DarshanLog<R> {
             DarshanHeader::parse(&bytes, file_bytes).map_err(|problem| TraceError::NotATrace {
                 path: path.to_owned(),
                 kind: "Darshan log that cvc can read",
-                problem,
+                problem: problem.to_string(),
             })?;
         Ok(Self {
             source,
@@ -78,37 +78,36 @@ impl<R: Read + Seek> DarshanLog<R> {
         })
     }
 
-    /// What its header tells.
+    /// Returns the header.
     #[must_use]
     pub fn header(&self) -> &DarshanHeader {
         &self.header
     }
 
-    /// Hands everything that can be read to `visitor`, and tells it what is missing.
+    /// Passes everything that can be read to `visitor`, and reports missing parts to it.
     ///
     /// # Errors
-    /// The system cannot read the file any further, or the visitor cannot go on. Damage is none: it is told as missing.
+    /// The system cannot read the rest of the file, or the visitor fails. Damage is not an error: it is reported as missing parts.
     pub fn read(mut self, visitor: &mut impl DarshanVisitor) -> Result<(), TraceError> {
         self.read_regions(visitor).map_err(|failure| match failure {
-            Failure::Read(error) => TraceError::Read {
+            RecordFailure::Read(error) => TraceError::Read {
                 path: self.path,
                 error,
             },
-            Failure::Visitor(error) => TraceError::Sink(error),
+            RecordFailure::Visitor(error) => TraceError::Sink(error),
         })
     }
 
-    fn read_regions(&mut self, visitor: &mut impl DarshanVisitor) -> Outcome {
+    fn read_regions(&mut self, visitor: &mut impl DarshanVisitor) -> ReadResult {
         let header = self.header.clone();
-        visitor.header(&header).map_err(Failure::Visitor)?;
+        visitor.header(&header).map_err(RecordFailure::Visitor)?;
         if header.minor == 20 {
-            let problem = "Darshan 3.2.0 wrote it, some of whose counters can be wrong";
-            tell(visitor, "log", problem.to_owned())?;
+            let problem = "Darshan 3.2.0 wrote it; some counters of that version can be wrong";
+            report(visitor, "log", problem.to_owned())?;
         }
         if header.compression == DarshanCompression::None {
-            let problem = "one process kept it up while it ran, and did not come to its end; \
-                           of the other ranks it tells nothing";
-            tell(visitor, "log", problem.to_owned())?;
+            let problem = "one process kept it up to date while it ran, and did not end normally; it has nothing about the other ranks";
+            report(visitor, "log", problem.to_owned())?;
         }
         let mut buffers = Buffers::default();
         self.read_job(&mut buffers, visitor)?;
@@ -131,39 +130,47 @@ impl<R: Read + Seek> DarshanLog<R> {
     fn region<'a>(
         &'a mut self,
         buffers: &'a mut Buffers,
-        extent: Extent,
-    ) -> Outcome<Region<'a, R>> {
+        extent: RegionExtent,
+    ) -> ReadResult<LogRegion<'a, R>> {
         let compression = self.header.compression;
-        Region::open(&mut self.source, buffers, compression, extent).map_err(Failure::Read)
+        LogRegion::open(&mut self.source, buffers, compression, extent).map_err(RecordFailure::Read)
     }
 
     fn records<'a>(
         &'a mut self,
         buffers: &'a mut Buffers,
-        extent: Extent,
+        extent: RegionExtent,
         part: String,
-    ) -> Outcome<Records<'a, R>> {
+    ) -> ReadResult<RecordReader<'a, R>> {
         let order = self.header.order;
-        Ok(Records::new(self.region(buffers, extent)?, order, part))
+        Ok(RecordReader::new(
+            self.region(buffers, extent)?,
+            order,
+            part,
+        ))
     }
 
-    fn read_job(&mut self, buffers: &mut Buffers, visitor: &mut impl DarshanVisitor) -> Outcome {
+    fn read_job(&mut self, buffers: &mut Buffers, visitor: &mut impl DarshanVisitor) -> ReadResult {
         let (minor, order, extent) = (self.header.minor, self.header.order, self.header.job);
         let mut region = self.region(buffers, extent)?;
-        let bytes = region.peek(JOB_BYTES).map_err(Failure::Read)?;
+        let bytes = region.peek(JOB_BYTES).map_err(RecordFailure::Read)?;
         let there = bytes.len();
         let job = DarshanJob::parse(&bytes[..there.min(JOB_BYTES)], minor, order);
         let problem = match region.end() {
-            None | Some(End::Whole) => None,
-            Some(End::CutOff(_)) => Some("the file ends within it; was it copied completely?"),
-            Some(End::Unfinished | End::Damaged(_)) => Some("it cannot be inflated to its end"),
+            None | Some(RegionEnd::Whole) => None,
+            Some(RegionEnd::CutOff(_)) => {
+                Some("the file ends within it; was it copied completely?")
+            }
+            Some(RegionEnd::Unfinished | RegionEnd::Damaged(_)) => {
+                Some("it cannot be inflated to its end")
+            }
         };
         if let Some(job) = &job {
-            visitor.job(job).map_err(Failure::Visitor)?;
+            visitor.job(job).map_err(RecordFailure::Visitor)?;
         }
         match (problem, job) {
-            (Some(problem), _) => tell(visitor, "job", problem.to_owned()),
-            (None, None) => tell(visitor, "job", format!("it has only {there} bytes")),
+            (Some(problem), _) => report(visitor, "job", problem.to_owned()),
+            (None, None) => report(visitor, "job", format!("it has only {there} bytes")),
             (None, Some(_)) => Ok(()),
         }
     }
@@ -173,21 +180,21 @@ impl<R: Read + Seek> DarshanLog<R> {
         buffers: &mut Buffers,
         info: &DarshanModuleInfo,
         visitor: &mut impl DarshanVisitor,
-    ) -> Outcome {
+    ) -> ReadResult {
         let (module, version, part) = (info.module, info.version, info.module.part());
         if info.partial {
             let problem = "Darshan ran out of memory for records during the run; hint: MODMEM of Darshan gives more";
-            tell(visitor, &part, problem.to_owned())?;
+            report(visitor, &part, problem.to_owned())?;
         }
         if info.bytes == 0 {
             return Ok(());
         }
-        let extent = Extent {
+        let extent = RegionExtent {
             offset: info.offset,
             bytes: info.bytes,
         };
         let records = self.records(buffers, extent, part.clone())?;
-        if let Some(layout) = Layout::of(module) {
+        if let Some(layout) = RecordLayout::of(module) {
             let Some(words) = layout.words_of(version) else {
                 return unknown_version(visitor, &part, version);
             };
@@ -210,18 +217,18 @@ impl<R: Read + Seek> DarshanLog<R> {
                 let bytes = info.bytes;
                 let problem =
                     format!("cvc does not read it; it has {bytes} bytes (compressed) in the log");
-                tell(visitor, &part, problem)
+                report(visitor, &part, problem)
             }
         }
     }
 }
 
-fn unknown_version(visitor: &mut impl DarshanVisitor, part: &str, version: u32) -> Outcome {
+fn unknown_version(visitor: &mut impl DarshanVisitor, part: &str, version: u32) -> ReadResult {
     let problem = format!("version {version} of its records is unknown");
-    tell(visitor, part, problem)
+    report(visitor, part, problem)
 }
 
-/// The first bytes of a file, enough for a header, and its length.
+/// Returns the first bytes of a file, enough for a header, and the length of the file.
 fn first_bytes(source: &mut (impl Read + Seek)) -> io::Result<(Vec<u8>, u64)> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
     source.rewind()?;
@@ -232,10 +239,10 @@ fn first_bytes(source: &mut (impl Read + Seek)) -> io::Result<(Vec<u8>, u64)> {
     Ok((bytes, file_bytes))
 }
 
-/// The version in a log of Darshan 1 or 2, which is one gzip or bzip2 stream that begins with it. `None`: it is no such log.
+/// Returns the version of a log of Darshan 1 or 2, which is one gzip or bzip2 stream that begins with the version. `None`: it is not such a log.
 pub(crate) fn version_2(bytes: &[u8]) -> Option<String> {
     let mut first = Vec::new();
-    // the first bytes are enough, so that a stream that is cut off within them is no error
+    // the first bytes are sufficient, so a truncated stream is not an error
     let _ = if bytes.starts_with(&[0x1f, 0x8b]) {
         MultiGzDecoder::new(bytes).take(8).read_to_end(&mut first)
     } else if bytes.starts_with(b"BZh") {

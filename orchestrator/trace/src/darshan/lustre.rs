@@ -1,18 +1,18 @@
-//! Stripes of files on Lustre.
+//! Reads the striping of files on Lustre.
 
 use super::{
-    records::{Failure, Outcome, Records},
+    records::{ReadResult, RecordFailure, RecordReader},
     visitor::{DarshanLustre, DarshanLustreComponent, DarshanRecordId, DarshanVisitor},
 };
 use std::io::{Read, Seek};
 
 const COMPONENT_BYTES: usize = 72;
 
-/// Reads all records of a region whose version has components.
+/// Reads all records of a region in a version with components.
 pub(super) fn read<R: Read + Seek>(
-    mut records: Records<'_, R>,
+    mut records: RecordReader<'_, R>,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     while let Some([id, rank, components, stripes]) = records.words()? {
         let counts = [components, stripes].map(|count| u64::try_from(count.cast_signed()));
         let [Ok(components), Ok(stripes)] = counts else {
@@ -20,8 +20,10 @@ pub(super) fn read<R: Read + Seek>(
             break;
         };
         let file = file_of(id, rank);
-        visitor.lustre_record(&file).map_err(Failure::Visitor)?;
-        // without components Darshan writes no stripes
+        visitor
+            .lustre_record(&file)
+            .map_err(RecordFailure::Visitor)?;
+        // without components Darshan writes no storage targets
         if components > 0 {
             let Some(used) = pass_on_components(&mut records, &file, components, visitor)? else {
                 break;
@@ -38,11 +40,11 @@ pub(super) fn read<R: Read + Seek>(
     records.finish("records", visitor)
 }
 
-/// Reads all records of a region of version 1: one component for each file, with fewer facts.
+/// Reads all records of a region of version 1, which has one component per file and fewer fields.
 pub(super) fn read_v1<R: Read + Seek>(
-    mut records: Records<'_, R>,
+    mut records: RecordReader<'_, R>,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     while let Some([id, rank, _, _, _, stripe_size, stripes]) = records.words()? {
         let Ok(targets) = u64::try_from(stripes.cast_signed()) else {
             records.broken("a record claims a negative number of stripes".to_owned());
@@ -59,10 +61,12 @@ pub(super) fn read_v1<R: Read + Seek>(
             mirror_id: -1,
             pool: Vec::new(),
         };
-        visitor.lustre_record(&file).map_err(Failure::Visitor)?;
+        visitor
+            .lustre_record(&file)
+            .map_err(RecordFailure::Visitor)?;
         visitor
             .lustre_component(&file, &component)
-            .map_err(Failure::Visitor)?;
+            .map_err(RecordFailure::Visitor)?;
         if !pass_on_targets(&mut records, &file, targets, visitor)? {
             break;
         }
@@ -78,13 +82,13 @@ fn file_of(id: u64, rank: u64) -> DarshanLustre {
     }
 }
 
-/// Hands over the components in use, and gives how many stripes they have together. `None`: some are not there.
+/// Passes the components in use to the visitor. Returns the sum of their stripe counts. `None`: some components are missing.
 fn pass_on_components<R: Read + Seek>(
-    records: &mut Records<'_, R>,
+    records: &mut RecordReader<'_, R>,
     file: &DarshanLustre,
     components: u64,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome<Option<u64>> {
+) -> ReadResult<Option<u64>> {
     let (order, mut used, mut unused) = (records.order, 0_u64, false);
     for _ in 0..components {
         let Some(bytes) = records.exactly(COMPONENT_BYTES)? else {
@@ -103,32 +107,32 @@ fn pass_on_components<R: Read + Seek>(
             pool: pool.unwrap_or_default().to_vec(),
         };
         records.skip(COMPONENT_BYTES);
-        // the first without a size ends those in use
+        // the first component without a stripe size and all after it are unused
         unused |= component.stripe_size == -1;
         if !unused {
             used = used.saturating_add(u64::try_from(component.stripe_count).unwrap_or(0));
             visitor
                 .lustre_component(file, &component)
-                .map_err(Failure::Visitor)?;
+                .map_err(RecordFailure::Visitor)?;
         }
     }
     Ok(Some(used))
 }
 
-/// Hands over the numbers of so many storage targets. Whether all are there.
+/// Passes the numbers of the storage targets to the visitor. Returns whether all are present.
 fn pass_on_targets<R: Read + Seek>(
-    records: &mut Records<'_, R>,
+    records: &mut RecordReader<'_, R>,
     file: &DarshanLustre,
     targets: u64,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome<bool> {
+) -> ReadResult<bool> {
     for _ in 0..targets {
         let Some([target]) = records.words()? else {
             return Ok(false);
         };
         visitor
             .lustre_target(file, target.cast_signed())
-            .map_err(Failure::Visitor)?;
+            .map_err(RecordFailure::Visitor)?;
     }
     Ok(true)
 }

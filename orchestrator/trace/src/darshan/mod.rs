@@ -1,7 +1,7 @@
 //! Logs of Darshan 3: counters of every file, and with DXT every read and write.
 //!
-//! The format is what Darshan's own `darshan-util` reads (`darshan-logutils.c`, `darshan-*-log-format.h`): a header, then regions, each compressed for
-//! itself. Regions are inflated as a stream, so memory does not depend on the log.
+//! The format is that of Darshan's own `darshan-util` (`darshan-logutils.c`, `darshan-*-log-format.h`): a header, followed by regions that are
+//! compressed separately. Regions are decompressed as a stream, so memory use does not depend on the size of the log.
 
 mod counters;
 mod dxt;

@@ -1,49 +1,49 @@
-//! The modules that a log can have.
+//! The modules that a log can contain.
 
-/// A part of Darshan that writes records of its own into a log.
+/// A module: a part of Darshan that writes its own kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DarshanModule {
-    /// An example that no log of a run has.
+    /// Darshan's example module, which no real log contains.
     Null,
-    /// System calls of the C library.
+    /// POSIX calls of the C library.
     Posix,
     /// MPI-IO.
     MpiIo,
-    /// Files of HDF5.
+    /// HDF5 files.
     H5f,
-    /// Data sets of HDF5.
+    /// HDF5 data sets.
     H5d,
-    /// Files of PnetCDF.
+    /// PnetCDF files.
     PnetcdfFile,
-    /// Variables of PnetCDF.
+    /// PnetCDF variables.
     PnetcdfVar,
-    /// The partition of a Blue Gene/Q.
+    /// Partition of a Blue Gene/Q.
     BlueGeneQ,
-    /// Stripes of files on Lustre.
+    /// Striping of files on Lustre.
     Lustre,
     /// Streams of the C library.
     Stdio,
-    /// Every read and write of a file through POSIX.
+    /// DXT: every read and write of a file through POSIX.
     DxtPosix,
-    /// Every read and write of a file through MPI-IO.
+    /// DXT: every read and write of a file through MPI-IO.
     DxtMpiIo,
     /// MDHIM, a key-value store.
     Mdhim,
-    /// Counters of the network of a Cray XC.
+    /// Network counters of a Cray XC.
     Apxc,
-    /// Calls of MPI.
+    /// MPI calls.
     Apmpi,
-    /// Bytes over time.
+    /// Heat maps: bytes moved over time.
     Heatmap,
-    /// DAOS through its file system interface.
+    /// DAOS, accessed as a file system.
     Dfs,
-    /// DAOS objects.
+    /// DAOS, accessed as objects.
     Daos,
-    /// A module that is newer than this reader, by its number in the log.
+    /// A module that this reader does not support, with its number in the log.
     Unknown(u8),
 }
 
-/// What is known of a module: its place is its number in the log.
+/// The known modules and their names; the index is the number in the log.
 const KNOWN: [(DarshanModule, &str); 18] = [
     (DarshanModule::Null, "NULL"),
     (DarshanModule::Posix, "POSIX"),
@@ -66,7 +66,7 @@ const KNOWN: [(DarshanModule, &str); 18] = [
 ];
 
 impl DarshanModule {
-    /// The module of this number in the header of a log of version 3.41.
+    /// Returns the module with this number in the header of a log of version 3.41.
     #[must_use]
     pub fn of_number(number: u8) -> Self {
         KNOWN
@@ -74,7 +74,7 @@ impl DarshanModule {
             .map_or(Self::Unknown(number), |&(module, _)| module)
     }
 
-    /// Its name, as `darshan-parser` prints it; of an unknown one `<UNKNOWN>`.
+    /// Returns the name that `darshan-parser` prints; `<UNKNOWN>` for an unknown module.
     #[must_use]
     pub fn name(self) -> &'static str {
         KNOWN
@@ -83,7 +83,7 @@ impl DarshanModule {
             .map_or("<UNKNOWN>", |&(_, name)| name)
     }
 
-    /// How messages call it.
+    /// Returns the name used in messages.
     pub(super) fn part(self) -> String {
         if let Self::Unknown(number) = self {
             format!("module number {number}")

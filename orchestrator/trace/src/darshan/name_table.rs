@@ -1,20 +1,20 @@
-//! The table of names.
+//! Reads the table of names.
 
 use super::{
-    records::{Failure, Outcome, Records},
+    records::{ReadResult, RecordFailure, RecordReader},
     region::MAX_PEEK_BYTES,
     visitor::{DarshanRecordId, DarshanVisitor},
 };
 use std::io::{Read, Seek};
 
-/// The longest name that is believed, in bytes; Darshan itself has paths of up to 4096.
+/// Maximum accepted length of a name, bytes; in Darshan itself paths have at most 4096.
 const MAX_NAME_BYTES: usize = MAX_PEEK_BYTES / 2;
 
-/// Reads names of a number and text up to a zero.
+/// Reads entries of a record ID and a zero-terminated name.
 pub(super) fn read<R: Read + Seek>(
-    mut records: Records<'_, R>,
+    mut records: RecordReader<'_, R>,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     let order = records.order;
     let mut wanted = 9;
     loop {
@@ -27,7 +27,9 @@ pub(super) fn read<R: Read + Seek>(
         };
         if let Some(end) = text.iter().position(|&byte| byte == 0) {
             let id = DarshanRecordId(order.word(id));
-            visitor.name(id, &text[..end]).map_err(Failure::Visitor)?;
+            visitor
+                .name(id, &text[..end])
+                .map_err(RecordFailure::Visitor)?;
             records.skip(8 + end + 1);
             records.whole += 1;
             wanted = 9;
@@ -43,11 +45,11 @@ pub(super) fn read<R: Read + Seek>(
     records.finish("names", visitor)
 }
 
-/// Reads names of a number, a length and text, as version 3.00 has them.
+/// Reads entries of a record ID, a length and a name, as in version 3.00.
 pub(super) fn read_with_lengths<R: Read + Seek>(
-    mut records: Records<'_, R>,
+    mut records: RecordReader<'_, R>,
     visitor: &mut impl DarshanVisitor,
-) -> Outcome {
+) -> ReadResult {
     let order = records.order;
     while let Some(head) = records.exactly(12)? {
         let (id, bytes) = (order.word(head), order.half(&head[8..]) as usize);
@@ -61,7 +63,7 @@ pub(super) fn read_with_lengths<R: Read + Seek>(
         let name = record[12..].split(|&byte| byte == 0).next();
         visitor
             .name(DarshanRecordId(id), name.unwrap_or_default())
-            .map_err(Failure::Visitor)?;
+            .map_err(RecordFailure::Visitor)?;
         records.skip(12 + bytes);
         records.whole += 1;
     }

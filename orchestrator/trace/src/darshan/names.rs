@@ -1,4 +1,4 @@
-//! The names of the counters of every module, in the order in which the newest version of its records has them (`darshan-*-log-format.h` of Darshan).
+//! The names of all counters by module, in the order of the newest record version (`darshan-*-log-format.h` of Darshan).
 
 pub(super) const POSIX_INTS: [&str; 69] = words(
     "POSIX_OPENS POSIX_FILENOS POSIX_DUPS POSIX_READS POSIX_WRITES POSIX_SEEKS POSIX_STATS POSIX_MMAPS POSIX_FSYNCS POSIX_FDSYNCS \
@@ -166,7 +166,7 @@ pub(super) const DAOS_FLOATS: [&str; 15] = words(
      DAOS_F_MAX_READ_TIME DAOS_F_MAX_WRITE_TIME DAOS_F_FASTEST_RANK_TIME DAOS_F_SLOWEST_RANK_TIME",
 );
 
-/// Splits `text` at its blanks. Not as many words as the array has places: a mistake that the compiler tells.
+/// Splits `text` at blanks. If the number of words differs from the length of the array, compilation fails.
 const fn words<const N: usize>(text: &'static str) -> [&'static str; N] {
     let mut names = [""; N];
     let (mut rest, mut count) = (text, 0);

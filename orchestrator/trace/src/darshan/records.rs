@@ -1,37 +1,37 @@
-//! What all readers of regions share: their failures, and how they tell what is missing.
+//! Shared by all readers of regions: reading failures, and reports of missing parts.
 
 use super::{
     header::ByteOrder,
-    region::{End, Region},
+    region::{LogRegion, RegionEnd},
     visitor::DarshanVisitor,
 };
 use crate::sink::Missing;
 use std::io::{self, Read, Seek};
 
-/// Why reading ends.
-pub(super) enum Failure {
+/// Why reading stops.
+pub(super) enum RecordFailure {
     /// The system cannot read the log.
     Read(io::Error),
-    /// The visitor cannot go on.
+    /// The visitor fails.
     Visitor(io::Error),
 }
 
-pub(super) type Outcome<T = ()> = Result<T, Failure>;
+pub(super) type ReadResult<T = ()> = Result<T, RecordFailure>;
 
-/// The records of a region, one after the other.
-pub(super) struct Records<'a, R> {
-    region: Region<'a, R>,
+/// Reads the records of a region one after another.
+pub(super) struct RecordReader<'a, R> {
+    region: LogRegion<'a, R>,
     pub(super) order: ByteOrder,
-    /// What messages call the region.
+    /// Name of the region for messages.
     part: String,
-    /// How many records were read whole.
+    /// Number of records that were read completely.
     pub(super) whole: u64,
-    /// What is wrong with the last record, although its bytes are there.
+    /// What is wrong with the last record, if its bytes are present but invalid.
     problem: Option<String>,
 }
 
-impl<'a, R: Read + Seek> Records<'a, R> {
-    pub(super) fn new(region: Region<'a, R>, order: ByteOrder, part: String) -> Self {
+impl<'a, R: Read + Seek> RecordReader<'a, R> {
+    pub(super) fn new(region: LogRegion<'a, R>, order: ByteOrder, part: String) -> Self {
         Self {
             region,
             order,
@@ -41,15 +41,15 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         }
     }
 
-    /// The next bytes: at least `bytes`, or all that there are.
+    /// Returns the next bytes without consuming them: at least `bytes`, or all that remain.
     #[inline]
-    pub(super) fn peek(&mut self, bytes: usize) -> Outcome<&[u8]> {
-        self.region.peek(bytes).map_err(Failure::Read)
+    pub(super) fn peek(&mut self, bytes: usize) -> ReadResult<&[u8]> {
+        self.region.peek(bytes).map_err(RecordFailure::Read)
     }
 
-    /// The next `bytes`. `None`: there are fewer.
+    /// Returns exactly the next `bytes` bytes without consuming them. `None`: fewer remain.
     #[inline]
-    pub(super) fn exactly(&mut self, bytes: usize) -> Outcome<Option<&[u8]>> {
+    pub(super) fn exactly(&mut self, bytes: usize) -> ReadResult<Option<&[u8]>> {
         Ok(self.peek(bytes)?.get(..bytes))
     }
 
@@ -58,13 +58,13 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         self.region.skip(bytes);
     }
 
-    /// Goes past `bytes`, also many. Whether they were there.
-    pub(super) fn pass(&mut self, bytes: u64) -> Outcome<bool> {
-        self.region.pass(bytes).map_err(Failure::Read)
+    /// Skips `bytes` bytes. Returns whether they were present.
+    pub(super) fn pass(&mut self, bytes: u64) -> ReadResult<bool> {
+        self.region.pass(bytes).map_err(RecordFailure::Read)
     }
 
-    /// The next words. `None`: there are fewer.
-    pub(super) fn words<const N: usize>(&mut self) -> Outcome<Option<[u64; N]>> {
+    /// Reads the next words. `None`: fewer remain.
+    pub(super) fn words<const N: usize>(&mut self) -> ReadResult<Option<[u64; N]>> {
         let order = self.order;
         let Some(bytes) = self.exactly(N * 8)? else {
             return Ok(None);
@@ -77,28 +77,30 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         Ok(Some(words))
     }
 
-    /// Tells of a record that cannot be true. After it no further record can be found.
+    /// Records that the last record is invalid. The position of the next record is then unknown, so reading stops.
     pub(super) fn broken(&mut self, problem: String) {
         self.problem = Some(problem);
     }
 
-    /// Tells the visitor what is missing, after the last record that could be read whole.
-    pub(super) fn finish(mut self, unit: &str, visitor: &mut impl DarshanVisitor) -> Outcome {
+    /// Reports to the visitor what is missing after the last complete record, if anything.
+    pub(super) fn finish(mut self, unit: &str, visitor: &mut impl DarshanVisitor) -> ReadResult {
         let left = self.peek(1)?.len();
         let whole = self.whole;
         let problem = match (self.problem, self.region.end()) {
             (Some(problem), _) => problem,
-            (None, None) | (None, Some(End::Whole)) if left == 0 => return Ok(()),
-            (None, None | Some(End::Whole)) => "it ends within a record".to_owned(),
-            (None, Some(End::CutOff(bytes))) => {
+            (None, None) | (None, Some(RegionEnd::Whole)) if left == 0 => return Ok(()),
+            (None, None | Some(RegionEnd::Whole)) => "it ends within a record".to_owned(),
+            (None, Some(RegionEnd::CutOff(bytes))) => {
                 format!("the file ends {bytes} bytes before it does; was it copied completely?")
             }
-            (None, Some(End::Unfinished)) => {
+            (None, Some(RegionEnd::Unfinished)) => {
                 "its compressed data does not come to its end".to_owned()
             }
-            (None, Some(End::Damaged(problem))) => format!("it cannot be inflated: {problem}"),
+            (None, Some(RegionEnd::Damaged(problem))) => {
+                format!("it cannot be inflated: {problem}")
+            }
         };
-        tell(
+        report(
             visitor,
             &self.part,
             format!("after {whole} whole {unit}, {problem}"),
@@ -106,10 +108,10 @@ impl<'a, R: Read + Seek> Records<'a, R> {
     }
 }
 
-/// Tells the visitor what is missing.
-pub(super) fn tell(visitor: &mut impl DarshanVisitor, part: &str, problem: String) -> Outcome {
+/// Reports a missing part to the visitor.
+pub(super) fn report(visitor: &mut impl DarshanVisitor, part: &str, problem: String) -> ReadResult {
     let part = part.to_owned();
     visitor
         .missing(&Missing { part, problem })
-        .map_err(Failure::Visitor)
+        .map_err(RecordFailure::Visitor)
 }

@@ -1,15 +1,15 @@
-//! A region of a log as a stream of bytes, inflated as they are asked for.
+//! Reads a region of a log as a stream of bytes, decompressed on request.
 
-use super::header::{DarshanCompression, Extent};
+use super::header::{DarshanCompression, RegionExtent};
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, Read, Seek, SeekFrom};
 
 const INPUT_BYTES: usize = 128 << 10;
 const OUTPUT_BYTES: usize = 256 << 10;
-/// How many bytes can be looked at together.
+/// Maximum number of bytes that can be examined at once.
 pub(super) const MAX_PEEK_BYTES: usize = OUTPUT_BYTES / 2;
 
-/// Memory that one region after the other uses.
+/// Buffers that are used by one region after another.
 pub(super) struct Buffers {
     input: Box<[u8]>,
     output: Box<[u8]>,
@@ -47,10 +47,10 @@ impl Decoder {
                 Step {
                     taken: (zlib.total_in() - taken) as usize,
                     given: (zlib.total_out() - given) as usize,
-                    result: match result {
-                        Ok(Status::StreamEnd) => Ok(true),
-                        Ok(Status::Ok | Status::BufError) => Ok(false),
-                        Err(error) => Err(error.to_string()),
+                    state: match result {
+                        Ok(Status::StreamEnd) => StreamState::Ended,
+                        Ok(Status::Ok | Status::BufError) => StreamState::Continues,
+                        Err(error) => StreamState::Damaged(error.to_string()),
                     },
                 }
             }
@@ -60,9 +60,10 @@ impl Decoder {
                 Step {
                     taken: (bzip2.total_in() - taken) as usize,
                     given: (bzip2.total_out() - given) as usize,
-                    result: match result {
-                        Ok(status) => Ok(matches!(status, bzip2::Status::StreamEnd)),
-                        Err(error) => Err(error.to_string()),
+                    state: match result {
+                        Ok(bzip2::Status::StreamEnd) => StreamState::Ended,
+                        Ok(_) => StreamState::Continues,
+                        Err(error) => StreamState::Damaged(error.to_string()),
                     },
                 }
             }
@@ -72,58 +73,65 @@ impl Decoder {
                 Step {
                     taken: bytes,
                     given: bytes,
-                    result: Ok(true),
+                    state: StreamState::Ended,
                 }
             }
         }
     }
 }
 
-/// What one call of a decoder did.
+/// Result of one call of the decoder.
 struct Step {
     taken: usize,
     given: usize,
-    /// Whether a stream has come to its end.
-    result: Result<bool, String>,
+    state: StreamState,
 }
 
-/// Why a region gives no more bytes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// All of it is there.
-    Whole,
-    /// So many bytes of it are no longer in the file.
-    CutOff(u64),
-    /// The last of its streams does not come to its end.
-    Unfinished,
-    /// The decoder cannot go on.
+/// State of a compressed stream after a step.
+enum StreamState {
+    Continues,
+    Ended,
+    /// The stream is damaged; the decoder's message.
     Damaged(String),
 }
 
-/// A region that is read from its beginning to its end. Every rank that writes one adds a stream of its own, and they follow each other as one.
-pub(super) struct Region<'a, R> {
+/// Why a region has no more bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum RegionEnd {
+    /// It was read completely.
+    Whole,
+    /// This many bytes are missing at the end of the file.
+    CutOff(u64),
+    /// The last compressed stream has no end marker.
+    Unfinished,
+    /// The compressed data are damaged; the decoder's message.
+    Damaged(String),
+}
+
+/// A region that is read sequentially. Every rank that wrote to it added a separate compressed stream; the streams are read as one.
+pub(super) struct LogRegion<'a, R> {
     source: &'a mut R,
     buffers: &'a mut Buffers,
     compression: DarshanCompression,
     decoder: Decoder,
     /// Whether the decoder is between two streams.
     between: bool,
-    /// Compressed bytes that are not read from the file yet.
+    /// Number of compressed bytes not read from the file yet.
     left: u64,
     cut_off: u64,
     input: (usize, usize),
     output: (usize, usize),
-    end: Option<End>,
+    end: Option<RegionEnd>,
 }
 
-impl<'a, R: Read + Seek> Region<'a, R> {
+impl<'a, R: Read + Seek> LogRegion<'a, R> {
     /// # Errors
-    /// When the system cannot move to its beginning.
+    /// The system cannot seek to the beginning of the region.
     pub(super) fn open(
         source: &'a mut R,
         buffers: &'a mut Buffers,
         compression: DarshanCompression,
-        extent: Extent,
+        extent: RegionExtent,
     ) -> io::Result<Self> {
         source.seek(SeekFrom::Start(extent.offset))?;
         Ok(Self {
@@ -140,10 +148,10 @@ impl<'a, R: Read + Seek> Region<'a, R> {
         })
     }
 
-    /// The next bytes: at least `bytes`, which is at most [`MAX_PEEK_BYTES`], or all that the region still has.
+    /// Returns the next bytes without consuming them: at least `bytes` (at most [`MAX_PEEK_BYTES`]), or all that remain.
     ///
     /// # Errors
-    /// When the system cannot read the file.
+    /// The system cannot read the file.
     #[inline]
     pub(super) fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.output.1 - self.output.0 < bytes && self.end.is_none() {
@@ -152,16 +160,16 @@ impl<'a, R: Read + Seek> Region<'a, R> {
         Ok(&self.buffers.output[self.output.0..self.output.1])
     }
 
-    /// Goes past `bytes` that were looked at.
+    /// Consumes `bytes` bytes, which must have been returned by `peek`.
     #[inline]
     pub(super) fn skip(&mut self, bytes: usize) {
         self.output.0 = (self.output.0 + bytes).min(self.output.1);
     }
 
-    /// Goes past `bytes`, also many. Whether the region had them.
+    /// Skips `bytes` bytes, which may be any number. Returns whether the region had them.
     ///
     /// # Errors
-    /// When the system cannot read the file.
+    /// The system cannot read the file.
     pub(super) fn pass(&mut self, mut bytes: u64) -> io::Result<bool> {
         while bytes > 0 {
             let there = self.peek(1)?.len();
@@ -175,8 +183,8 @@ impl<'a, R: Read + Seek> Region<'a, R> {
         Ok(true)
     }
 
-    /// Why it ended, once it has given its last byte.
-    pub(super) fn end(&self) -> Option<&End> {
+    /// Returns why the region ended; `None` before its end.
+    pub(super) fn end(&self) -> Option<&RegionEnd> {
         self.end.as_ref()
     }
 
@@ -203,17 +211,17 @@ impl<'a, R: Read + Seek> Region<'a, R> {
         self.input.0 += step.taken;
         self.output.1 += step.given;
         let stuck = step.taken == 0 && step.given == 0;
-        match step.result {
-            Err(problem) => self.end = Some(End::Damaged(problem)),
-            // an empty input is no stream
+        match step.state {
+            StreamState::Damaged(problem) => self.end = Some(RegionEnd::Damaged(problem)),
+            // an empty input does not begin another stream
             _ if stuck && input.is_empty() && self.left == 0 => {
                 self.end = Some(match self.cut_off {
-                    0 if self.between => End::Whole,
-                    0 => End::Unfinished,
-                    bytes => End::CutOff(bytes),
+                    0 if self.between => RegionEnd::Whole,
+                    0 => RegionEnd::Unfinished,
+                    bytes => RegionEnd::CutOff(bytes),
                 });
             }
-            Ok(true) => {
+            StreamState::Ended => {
                 self.between = true;
                 match &mut self.decoder {
                     Decoder::Zlib(zlib) => zlib.reset(true),
@@ -221,16 +229,18 @@ impl<'a, R: Read + Seek> Region<'a, R> {
                     Decoder::Copy => {}
                 }
             }
-            Ok(false) if stuck && !input.is_empty() => {
-                self.end = Some(End::Damaged("it does not go on".to_owned()));
+            StreamState::Continues if stuck && !input.is_empty() => {
+                self.end = Some(RegionEnd::Damaged(
+                    "no further data can be decoded".to_owned(),
+                ));
             }
-            Ok(false) => self.between &= step.taken == 0,
+            StreamState::Continues => self.between &= step.taken == 0,
         }
         Ok(())
     }
 }
 
-/// Reads once, and again when a signal came in between.
+/// Reads once; repeats the call if a signal interrupts it.
 fn read(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     loop {
         match source.read(bytes) {

@@ -1,23 +1,23 @@
-//! What a log is made of, and what takes it.
+//! The parts of a log, and the visitor that receives them.
 
 use super::{header::DarshanHeader, job::DarshanJob, module::DarshanModule};
 use crate::{event::Op, sink::Missing};
 use std::io;
 
-/// The number of a record: a hash of its name, which the table of names tells.
+/// ID of a record: a hash of its name. The table of names maps it to the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DarshanRecordId(pub u64);
 
-/// The counters of a file (or data set, or variable) and a rank.
+/// The counters of one file (or data set, or variable) and rank.
 #[derive(Clone, Copy, Debug)]
 pub struct DarshanCounters<'a> {
-    /// Which module counted.
+    /// The module.
     pub module: DarshanModule,
-    /// For which file.
+    /// Record ID of the file.
     pub id: DarshanRecordId,
-    /// For which rank; -1 for all together.
+    /// The rank; -1 for all ranks together.
     pub rank: i64,
-    /// The file of a data set of HDF5 or a variable of PnetCDF; 0 where the log does not tell.
+    /// The file that contains an HDF5 data set or PnetCDF variable; 0 if the log does not record it.
     pub file: Option<DarshanRecordId>,
     pub(super) int_names: &'static [&'static str],
     pub(super) ints: &'a [i64],
@@ -26,8 +26,8 @@ pub struct DarshanCounters<'a> {
 }
 
 impl DarshanCounters<'_> {
-    /// The counters that are whole numbers, with their names, in the order of the newest version of the record. What the version of the log does not
-    /// have is -1 (`POSIX_RENAMED_FROM`: 0).
+    /// Returns the integer counters with their names, in the order of the newest record version. Counters that the log's version lacks are -1
+    /// (`POSIX_RENAMED_FROM`: 0).
     pub fn ints(&self) -> impl ExactSizeIterator<Item = (&'static str, i64)> {
         self.int_names
             .iter()
@@ -35,7 +35,7 @@ impl DarshanCounters<'_> {
             .zip(self.ints.iter().copied())
     }
 
-    /// The counters that are seconds or variances, with their names. What the version of the log does not have is -1.
+    /// Returns the floating-point counters (seconds or variances) with their names. Counters that the log's version lacks are -1.
     pub fn floats(&self) -> impl ExactSizeIterator<Item = (&'static str, f64)> {
         self.float_names
             .iter()
@@ -43,14 +43,14 @@ impl DarshanCounters<'_> {
             .zip(self.floats.iter().copied())
     }
 
-    /// The whole number of this name.
+    /// Returns the integer counter with this name.
     #[must_use]
     pub fn int(&self, name: &str) -> Option<i64> {
         let place = self.int_names.iter().position(|&known| known == name)?;
         self.ints.get(place).copied()
     }
 
-    /// The seconds or the variance of this name.
+    /// Returns the floating-point counter with this name.
     #[must_use]
     pub fn float(&self, name: &str) -> Option<f64> {
         let place = self.float_names.iter().position(|&known| known == name)?;
@@ -58,20 +58,20 @@ impl DarshanCounters<'_> {
     }
 }
 
-/// The reads and writes of a rank on a file: what stands before its segments.
+/// The head of a DXT record, which has the reads and writes of a rank on a file as segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DxtRecord {
     /// [`DxtPosix`](DarshanModule::DxtPosix) or [`DxtMpiIo`](DarshanModule::DxtMpiIo).
     pub module: DarshanModule,
-    /// On which file.
+    /// Record ID of the file.
     pub id: DarshanRecordId,
-    /// Of which rank.
+    /// The rank.
     pub rank: i64,
-    /// On which node.
+    /// Name of the node.
     pub host: Vec<u8>,
-    /// How many writes the record claims, which come first.
+    /// Number of writes according to the record; their segments come first.
     pub writes: u64,
-    /// How many reads the record claims.
+    /// Number of reads according to the record.
     pub reads: u64,
 }
 
@@ -80,114 +80,113 @@ pub struct DxtRecord {
 pub struct DxtSegment {
     /// [`Op::Write`] or [`Op::Read`].
     pub op: Op,
-    /// Its place among the writes or the reads of the record.
+    /// Index among the writes or the reads of the record.
     pub index: u64,
-    /// Where in the file, in bytes; -1 where the log does not tell.
+    /// Offset in the file, bytes; -1 if the log does not record it.
     pub offset: i64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: i64,
-    /// When it began, in seconds since the job's start.
+    /// Start, seconds since the start of the job.
     pub start_s: f64,
-    /// When it ended, in seconds since the job's start.
+    /// End, seconds since the start of the job.
     pub end_s: f64,
-    /// The number of its thread (`pthread_self`), where the log tells.
+    /// The thread (`pthread_self`), if the log records it.
     pub thread: Option<u64>,
 }
 
-/// The bytes of a rank over time.
+/// The head of a heat map: bytes moved by a rank over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DarshanHeatmap {
-    /// Through which interface: its name is `heatmap:` and that of a module.
+    /// Record ID of the interface; its name is `heatmap:` followed by the module.
     pub id: DarshanRecordId,
-    /// Of which rank.
+    /// The rank.
     pub rank: i64,
-    /// How much time a bin stands for, in seconds.
+    /// Width of a bin, seconds.
     pub bin_width_s: f64,
-    /// How many bins there are for writes, and as many for reads. One off from the first record is taken for it, as Darshan does, since its
-    /// versions 3.4.0 to 3.4.3 can be off by one.
+    /// Number of bins for writes; there are as many for reads. Darshan 3.4.0 to 3.4.3 may write a number that is off by one. The number in the first
+    /// record is then used, as by Darshan's own tools.
     pub bins: u64,
 }
 
-/// The layout of a file on Lustre.
+/// The striping of a file on Lustre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DarshanLustre {
-    /// Of which file.
+    /// Record ID of the file.
     pub id: DarshanRecordId,
-    /// Which rank asked.
+    /// The rank that queried the striping.
     pub rank: i64,
 }
 
-/// A component of such a layout: a part of the file with stripes of its own. What the version of the log does not have is -1.
+/// A component of a file's layout: a part of the file with its own striping. Values that the log's version lacks are -1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DarshanLustreComponent {
-    /// Bytes of a stripe.
+    /// Stripe size, bytes.
     pub stripe_size: i64,
-    /// How many stripes.
+    /// Stripe count.
     pub stripe_count: i64,
-    /// `LOV_PATTERN_*` of Lustre.
+    /// `LOV_PATTERN_*` value of Lustre.
     pub stripe_pattern: i64,
-    /// `LCME_FL_*` of Lustre.
+    /// `LCME_FL_*` flags of Lustre.
     pub flags: i64,
-    /// Where in the file it begins, in bytes.
+    /// Start of the component in the file, bytes.
     pub extent_start: i64,
-    /// Where it ends; -1 for the end of the file.
+    /// End of the component in the file, bytes; -1 for the end of the file.
     pub extent_end: i64,
-    /// Its mirror.
+    /// ID of its mirror.
     pub mirror_id: i64,
-    /// Its pool of storage targets; empty for none.
+    /// Pool of storage targets; empty if none.
     pub pool: Vec<u8>,
 }
 
-/// Takes what a log has, in its order: header, job, names, and the records of one module after the other. A method that is not there leaves its part out.
-///
-/// Errors end the reading and come back as [`TraceError::Sink`](crate::TraceError::Sink).
+/// Receives the parts of a log in order: header, job, names, and then the records of one module after another. Methods have default implementations
+/// that ignore their part. An error ends the reading and is returned as [`TraceError::Sink`](crate::TraceError::Sink).
 #[expect(
     unused_variables,
     clippy::missing_errors_doc,
-    reason = "what is left out needs nothing; the errors of all are told above"
+    reason = "unused parts need nothing; the errors of all methods are documented above"
 )]
 pub trait DarshanVisitor {
-    /// Whether it wants the records of a module. Others are not even inflated.
+    /// Returns whether the visitor needs the records of a module. Other modules are not even decompressed.
     fn wants(&mut self, module: DarshanModule) -> bool {
         true
     }
 
-    /// The header.
+    /// Receives the header.
     fn header(&mut self, header: &DarshanHeader) -> io::Result<()> {
         Ok(())
     }
 
-    /// The job.
+    /// Receives the job.
     fn job(&mut self, job: &DarshanJob) -> io::Result<()> {
         Ok(())
     }
 
-    /// The name of a record: mostly a path. Of two with one number the first holds, unless it is empty.
+    /// Receives the name of a record, usually a path. If an ID has several names, the first one applies, unless it is empty.
     fn name(&mut self, id: DarshanRecordId, name: &[u8]) -> io::Result<()> {
         Ok(())
     }
 
-    /// A record of counters.
+    /// Receives a record of counters.
     fn counters(&mut self, counters: &DarshanCounters<'_>) -> io::Result<()> {
         Ok(())
     }
 
-    /// A record of DXT. Its segments follow.
+    /// Receives the head of a DXT record. Its segments follow.
     fn dxt_record(&mut self, record: &DxtRecord) -> io::Result<()> {
         Ok(())
     }
 
-    /// A segment of the last record of DXT.
+    /// Receives a segment of the last DXT record.
     fn dxt_segment(&mut self, record: &DxtRecord, segment: &DxtSegment) -> io::Result<()> {
         Ok(())
     }
 
-    /// A record of bytes over time. Its bins follow.
+    /// Receives the head of a heat map. Its bins follow.
     fn heatmap_record(&mut self, heatmap: &DarshanHeatmap) -> io::Result<()> {
         Ok(())
     }
 
-    /// A bin of the last record: so many bytes written ([`Op::Write`]) or read ([`Op::Read`]).
+    /// Receives a bin of the last heat map: bytes written ([`Op::Write`]) or read ([`Op::Read`]).
     fn heatmap_bin(
         &mut self,
         heatmap: &DarshanHeatmap,
@@ -198,12 +197,12 @@ pub trait DarshanVisitor {
         Ok(())
     }
 
-    /// A file on Lustre. Its components follow.
+    /// Receives a file on Lustre. Its components follow.
     fn lustre_record(&mut self, file: &DarshanLustre) -> io::Result<()> {
         Ok(())
     }
 
-    /// A component of the last file on Lustre.
+    /// Receives a component of the last file on Lustre.
     fn lustre_component(
         &mut self,
         file: &DarshanLustre,
@@ -212,12 +211,12 @@ pub trait DarshanVisitor {
         Ok(())
     }
 
-    /// The number of the storage target of the next stripe, through all components.
+    /// Receives the number of the storage target that has the next stripe of a file. Stripes are in order through all components of the file.
     fn lustre_target(&mut self, file: &DarshanLustre, target: i64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Something that the log should have and has not, or that this reader cannot show.
+    /// Receives a part that the log should have but lacks, or that this reader does not support.
     fn missing(&mut self, missing: &Missing) -> io::Result<()> {
         Ok(())
     }

@@ -1,23 +1,23 @@
-//! What the functions do that DFTracer records.
+//! Effects of the functions that DFTracer records.
 
 use crate::event::Op;
 
-/// What a function does to a file and its position.
+/// Effect of a function on a file and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Deed {
     Open,
     Close,
-    /// Moves bytes at the position, or with an offset there.
+    /// Moves bytes at the current position, or at an offset in the arguments.
     Move(Op),
-    /// Moves one byte unless it returned an end of file.
+    /// Moves one byte, unless it returned end of file.
     MoveOne(Op),
-    /// Moves bytes whose number is not recorded.
+    /// Moves an unrecorded number of bytes.
     MoveSome(Op),
     Seek,
-    /// Returned the position.
+    /// Returns the position.
     Tell,
     Rewind,
-    /// Puts a byte back.
+    /// Pushes a byte back.
     Unread,
     Resize,
     Rename,
@@ -25,13 +25,13 @@ pub(super) enum Deed {
     Fork,
     Chdir,
     Copy,
-    /// Leaves positions as they are.
+    /// An operation that does not change positions.
     Plain(Op),
-    /// Says nothing of a file.
+    /// Has no effect on a file.
     Nothing,
 }
 
-/// What a function of this name does.
+/// Returns the effect of the function with this name.
 pub(super) fn deed(name: &str) -> Deed {
     let name = name.strip_suffix("64").unwrap_or(name);
     match name {

@@ -1,4 +1,4 @@
-//! A line of DFTracer: one event of Chrome's trace format, as JSON.
+//! A line of a DFTracer trace: one event in Chrome's trace format, as JSON.
 
 use serde::{
     Deserialize, Deserializer,
@@ -6,9 +6,9 @@ use serde::{
 };
 use std::{borrow::Cow, fmt};
 
-/// A line. Version 1 writes phases as letters, version 2 as numbers.
+/// A line. Version 1 of DFTracer writes phases as letters, version 2 as numbers.
 #[derive(Debug, Deserialize)]
-pub(super) struct Line<'a> {
+pub(super) struct DftracerLine<'a> {
     #[serde(borrow, default)]
     pub(super) name: Scalar<'a>,
     #[serde(borrow, default)]
@@ -27,7 +27,7 @@ pub(super) struct Line<'a> {
     pub(super) args: Option<LineArgs<'a>>,
 }
 
-/// What a call was given and what it returned, as far as it is read.
+/// The arguments and the result of a call, as far as this reader uses them.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct LineArgs<'a> {
     #[serde(borrow, default)]
@@ -66,10 +66,10 @@ pub(super) struct LineArgs<'a> {
     pub(super) exec_hash: Scalar<'a>,
 }
 
-/// A value of JSON that is a number or a text. Versions differ in which of both they write.
+/// A JSON value that is a number or a string; versions of DFTracer differ in which of the two they write.
 #[derive(Debug, Default, PartialEq)]
 pub(super) enum Scalar<'a> {
-    /// Nothing, or something else.
+    /// No value, or a value of another type.
     #[default]
     None,
     Number(i64),
@@ -85,12 +85,12 @@ impl Scalar<'_> {
         }
     }
 
-    /// A number that is no less than zero.
+    /// Returns the value as a non-negative number.
     pub(super) fn unsigned(&self) -> Option<u64> {
         self.number().and_then(|number| u64::try_from(number).ok())
     }
 
-    /// A text, also of a number, such as a hash that was written as one.
+    /// Returns the value as text. A number is converted, because a hash may have been written as a number.
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::None => None,
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        // a time or duration with a fraction; casts of what is out of range saturate
+        // a time or duration with a fraction; the cast saturates out of range
         #[expect(clippy::cast_possible_truncation, reason = "fractions are cut off")]
         Ok(Scalar::Number(value as i64))
     }
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-/// The JSON of a line, without what makes a list of the lines. `None` of a line that holds none.
+/// Returns the JSON in a line, without list separators. `None` if there is no JSON.
 pub(super) fn json_of(line: &[u8]) -> Option<&[u8]> {
     let mut text = line.trim_ascii();
     text = text.strip_prefix(b"[").unwrap_or(text).trim_ascii_start();

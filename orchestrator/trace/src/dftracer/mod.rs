@@ -1,7 +1,7 @@
-//! Traces of DFTracer: lines of JSON in `.pfw` and `.pfw.gz`, one file for each process.
+//! Reads traces of DFTracer: lines of JSON in `.pfw` and `.pfw.gz`, one file for each process.
 //!
-//! What the format cannot tell: calls are recorded with the file, not the descriptor, so that of a file which a process has open twice no positions
-//! are known; calls on descriptors that `dup` made are not recorded, and neither is, by version 2, whether an `open` failed.
+//! Limits of the format: a call names the file but not the descriptor, so positions are unknown if a process opens a file more than once. Calls on
+//! descriptors from `dup` are not recorded. Version 2 does not record whether an `open` failed.
 
 mod calls;
 mod line;

@@ -1,12 +1,12 @@
-//! Goes through the lines of a trace.
+//! Reads the lines of a trace.
 
 use super::{
-    line::{Line, json_of},
-    state::{Names, State},
+    line::{DftracerLine, json_of},
+    state::{DftracerState, NameTable},
 };
 use crate::{
     event::Api,
-    lines::{Lines, Step, Text, files_below, is_damage, open, unpacked},
+    lines::{LineStep, Lines, Text, files_below, is_damage, open, unpacked},
     sink::{Sink, TextSummary, TraceError},
 };
 use std::{
@@ -16,9 +16,9 @@ use std::{
 };
 
 const KIND: &str = "trace of DFTracer";
-/// Lines that are named one by one if they are not DFTracer's.
+/// Maximum number of invalid lines that are reported individually.
 const NAMED_LINES: u64 = 5;
-/// After so many lines without an event nobody reads on.
+/// Reading stops after this many lines without an event.
 const MAX_NOISE_AT_BEGIN: u64 = 1000;
 
 fn unreadable(path: &Path, error: io::Error) -> TraceError {
@@ -28,30 +28,31 @@ fn unreadable(path: &Path, error: io::Error) -> TraceError {
     }
 }
 
-/// Reads a trace from a pipe or any other text, plain or gzipped, in one pass: a file whose name comes behind its first use is named by its hash.
+/// Reads a trace from a pipe or any other text, plain or gzip-compressed, in one pass. A file whose name comes after its first use is named by its
+/// hash.
 ///
-/// `name` stands for it in errors and gaps.
+/// `name` denotes the trace in errors and reports of missing parts.
 ///
 /// # Errors
-/// [`TraceError::Read`] if it cannot be read, [`TraceError::NotATrace`] if no line of it is an event, [`TraceError::Sink`] from the sink.
+/// [`TraceError::Read`] if the trace cannot be read, [`TraceError::NotATrace`] if no line is an event, [`TraceError::Sink`] if the sink fails.
 pub fn read_dftracer(
     text: impl Read + Send,
     name: &Path,
     sink: &mut dyn Sink,
 ) -> Result<TextSummary, TraceError> {
     let text = unpacked(text).map_err(|error| unreadable(name, error))?;
-    let mut reader = Reader::new(State::new(sink, Names::default()), None);
+    let mut reader = Reader::new(DftracerState::new(sink, NameTable::default()), None);
     reader.text(text, name)?;
     reader.finish(&[name.to_owned()])
 }
 
-/// Reads a trace from its files, `.pfw` or `.pfw.gz`, one for each process, or from a directory with them.
+/// Reads a trace from its files (`.pfw` or `.pfw.gz`, one for each process), or from a directory with them.
 ///
-/// They are read one after another, so that events are in order of time only within each. Names are collected before, because a process that was forked
-/// uses those of the file of its parent.
+/// Files are read one after another, so events are ordered by time only within a file. Names are collected from all files first, because a forked
+/// process uses names that are in its parent's file.
 ///
 /// # Errors
-/// As of [`read_dftracer`].
+/// The same as for [`read_dftracer`].
 pub fn read_dftracer_files(
     paths: &[PathBuf],
     sink: &mut dyn Sink,
@@ -65,14 +66,14 @@ pub fn read_dftracer_files(
             !is_directory || name.ends_with(b".pfw") || name.ends_with(b".pfw.gz")
         }));
     }
-    let (mut names, mut first) = (Names::default(), None);
+    let (mut names, mut first) = (NameTable::default(), None);
     for path in &files {
         let text = open(path).map_err(|error| unreadable(path, error))?;
         if let Some(time) = collect(text, &mut names) {
             first = Some(first.map_or(time, |first: u64| first.min(time)));
         }
     }
-    let mut reader = Reader::new(State::new(sink, names), first);
+    let mut reader = Reader::new(DftracerState::new(sink, names), first);
     for path in &files {
         let text = open(path).map_err(|error| unreadable(path, error))?;
         reader.text(text, path)?;
@@ -80,11 +81,11 @@ pub fn read_dftracer_files(
     reader.finish(&files)
 }
 
-/// Collects the names in a file, and its first time. Damage is told of when the file is read again.
-fn collect(text: Text<'_>, names: &mut Names) -> Option<u64> {
+/// Collects the names in a file, and returns its first time. Damage is reported later, when the file is read again.
+fn collect(text: Text<'_>, names: &mut NameTable) -> Option<u64> {
     let mut lines = Lines::new(text);
     let mut first = None;
-    while let Ok(Step::Line | Step::TooLong | Step::Torn) = lines.advance() {
+    while let Ok(LineStep::Line | LineStep::TooLong | LineStep::Torn) = lines.advance() {
         let text = lines.line();
         let is_name = [b"\"FH\"", b"\"HH\"", b"\"SH\""]
             .iter()
@@ -99,21 +100,21 @@ fn collect(text: Text<'_>, names: &mut Names) -> Option<u64> {
     first
 }
 
-/// Reads the JSON of a line. Returns `None` if it is none.
-fn with_line<T>(text: &[u8], read: impl FnOnce(&Line<'_>) -> T) -> Option<T> {
+/// Parses a line and calls `read` with it. Returns `None` if the line is not valid JSON.
+fn with_line<T>(text: &[u8], read: impl FnOnce(&DftracerLine<'_>) -> T) -> Option<T> {
     let json = json_of(text)?;
-    // paths need not be UTF-8, but JSON is
+    // paths may be invalid UTF-8, which JSON does not allow
     let json = match std::str::from_utf8(json) {
         Ok(json) => Cow::Borrowed(json),
         Err(_) => String::from_utf8_lossy(json),
     };
-    let line: Line<'_> = serde_json::from_str(&json).ok()?;
+    let line: DftracerLine<'_> = serde_json::from_str(&json).ok()?;
     Some(read(&line))
 }
 
 struct Reader<'s> {
-    state: State<'s>,
-    /// The first time, in the trace's unit.
+    state: DftracerState<'s>,
+    /// The first time, in the unit of the trace.
     first: Option<u64>,
     lines: u64,
     events: u64,
@@ -121,7 +122,7 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    fn new(state: State<'s>, first: Option<u64>) -> Self {
+    fn new(state: DftracerState<'s>, first: Option<u64>) -> Self {
         Self {
             state,
             first,
@@ -135,7 +136,7 @@ impl<'s> Reader<'s> {
         let mut lines = Lines::new(text);
         loop {
             let step = match lines.advance() {
-                Ok(Step::End) => return Ok(()),
+                Ok(LineStep::End) => return Ok(()),
                 Ok(step) => step,
                 Err(error) if is_damage(&error) => {
                     let part = format!("{} behind line {}", path.display(), lines.number());
@@ -148,8 +149,8 @@ impl<'s> Reader<'s> {
             };
             self.lines += 1;
             let problem = match step {
-                Step::TooLong => "it is longer than 16 MiB and was passed over",
-                Step::End | Step::Line | Step::Torn => {
+                LineStep::TooLong => "it is longer than 16 MiB and was skipped",
+                LineStep::End | LineStep::Line | LineStep::Torn => {
                     let text = lines.line();
                     if json_of(text).is_none() {
                         continue;
@@ -160,7 +161,7 @@ impl<'s> Reader<'s> {
                             continue;
                         }
                         Some(Err(error)) => return Err(TraceError::Sink(error)),
-                        None if step == Step::Torn => "the last line is cut off",
+                        None if step == LineStep::Torn => "the last line is cut off",
                         None | Some(Ok(false)) => "it is no event of DFTracer's",
                     }
                 }
@@ -176,8 +177,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes a line. Returns whether it is one of DFTracer's.
-    fn line(&mut self, line: &Line<'_>) -> io::Result<bool> {
+    /// Processes a line. Returns whether it is a line of DFTracer.
+    fn line(&mut self, line: &DftracerLine<'_>) -> io::Result<bool> {
         let (phase, Some(category), Some(_)) = (line.ph.text(), line.cat.text(), line.name.text())
         else {
             return Ok(false);
@@ -201,7 +202,7 @@ impl<'s> Reader<'s> {
             }
             Some("A" | "C" | "2" | "3") => self.state.miss_once(
                 "single calls",
-                "the trace was recorded with aggregation, which sums up calls",
+                "the trace was recorded with aggregation, which sums calls",
             )?,
             Some(_) | None => {}
         }

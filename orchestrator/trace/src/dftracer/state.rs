@@ -1,8 +1,8 @@
-//! What is known while a trace is read, and what calls do to it.
+//! The state while a trace is read, and the effects of calls on it.
 
 use super::{
     calls::{Deed, deed},
-    line::{Line, LineArgs, Scalar},
+    line::{DftracerLine, LineArgs, Scalar},
 };
 use crate::{
     event::{Api, Event, FileId, Op, ProcessId},
@@ -15,17 +15,17 @@ use std::{
     io,
 };
 
-/// Names by their hashes, of files, hosts and texts.
+/// Names of files, hosts and strings, by their hashes.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameTable {
     files: HashMap<String, String>,
     hosts: HashMap<String, String>,
     texts: HashMap<String, String>,
 }
 
-impl Names {
-    /// Takes the name that a line of metadata tells.
-    pub(super) fn learn(&mut self, line: &Line<'_>) {
+impl NameTable {
+    /// Adds the name in a line of metadata.
+    pub(super) fn learn(&mut self, line: &DftracerLine<'_>) {
         let Some(args) = &line.args else { return };
         let names = match line.name.text().as_deref() {
             Some("FH") => &mut self.files,
@@ -41,47 +41,48 @@ impl Names {
     }
 }
 
-/// A file that a process has open.
+/// The state of a file that a process has open.
 #[derive(Clone, Copy, Debug, Default)]
-struct Opened {
+struct OpenedFile {
     times: u32,
     position: Option<u64>,
     appends: bool,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownProcess {
     id: ProcessId,
     cwd: Option<String>,
 }
 
-/// The state of a trace that is read.
-pub(super) struct State<'s> {
+/// The state while a trace is read.
+pub(super) struct DftracerState<'s> {
     pub(super) sink: &'s mut dyn Sink,
-    pub(super) names: Names,
+    pub(super) names: NameTable,
     files: Files,
-    processes: HashMap<(String, u64), Known>,
-    opened: HashMap<(ProcessId, bool, FileId), Opened>,
-    told: BTreeSet<&'static str>,
-    /// Files of which it was said that calls on them are invisible, by what makes them so.
+    processes: HashMap<(String, u64), KnownProcess>,
+    opened: HashMap<(ProcessId, bool, FileId), OpenedFile>,
+    reported_gaps: BTreeSet<&'static str>,
+    /// Effects on files that the trace does not show and that were reported, each with the kind of call that has the effect.
     invisible: HashSet<(FileId, Deed)>,
-    /// Calls with and without the name of their file, and reads and writes without their length.
+    /// Number of calls whose file is named. The next two fields are the number of calls without a file name, and of reads and writes without a
+    /// length.
     named: u64,
     nameless: u64,
     sizeless: u64,
-    /// Nanoseconds of the trace's unit of time.
+    /// The trace's unit of time, nanoseconds.
     pub(super) unit_ns: u64,
 }
 
-impl<'s> State<'s> {
-    pub(super) fn new(sink: &'s mut dyn Sink, names: Names) -> Self {
+impl<'s> DftracerState<'s> {
+    pub(super) fn new(sink: &'s mut dyn Sink, names: NameTable) -> Self {
         Self {
             sink,
             names,
             files: Files::default(),
             processes: HashMap::new(),
             opened: HashMap::new(),
-            told: BTreeSet::new(),
+            reported_gaps: BTreeSet::new(),
             invisible: HashSet::new(),
             named: 0,
             nameless: 0,
@@ -98,7 +99,7 @@ impl<'s> State<'s> {
     }
 
     pub(super) fn miss_once(&mut self, part: &'static str, problem: &str) -> io::Result<()> {
-        if self.told.insert(part) {
+        if self.reported_gaps.insert(part) {
             self.miss(part, problem)?;
         }
         Ok(())
@@ -113,8 +114,12 @@ impl<'s> State<'s> {
         Ok(())
     }
 
-    /// The process of a line, of which the sink is told.
-    fn process(&mut self, line: &Line<'_>, args: &LineArgs<'_>) -> io::Result<&mut Known> {
+    /// Returns the process of a line; announces it to the sink if it is new.
+    fn process(
+        &mut self,
+        line: &DftracerLine<'_>,
+        args: &LineArgs<'_>,
+    ) -> io::Result<&mut KnownProcess> {
         let host = args.hhash.text().or_else(|| args.hostname.text());
         let key = (
             host.unwrap_or_default().into_owned(),
@@ -150,14 +155,14 @@ impl<'s> State<'s> {
             let cwd = args.cwd.text();
             let cwd = cwd.and_then(|hash| self.names.files.get(&*hash).cloned());
             self.sink.process(id, &process)?;
-            self.processes.insert(key.clone(), Known { id, cwd });
+            self.processes.insert(key.clone(), KnownProcess { id, cwd });
         }
         self.processes
             .get_mut(&key)
             .ok_or_else(|| io::Error::other("a process was lost"))
     }
 
-    /// The file of a hash, or of a name.
+    /// Returns the file for a hash or a name.
     fn file(
         &mut self,
         hash: &Scalar<'_>,
@@ -187,8 +192,8 @@ impl<'s> State<'s> {
         self.files.number(path.as_bytes(), self.sink).map(Some)
     }
 
-    /// A line of DFTracer's own: names, the start of a process.
-    pub(super) fn remark(&mut self, line: &Line<'_>) -> io::Result<()> {
+    /// Processes a line that is not a call: names, the start of a process.
+    pub(super) fn remark(&mut self, line: &DftracerLine<'_>) -> io::Result<()> {
         self.names.learn(line);
         let Some(args) = &line.args else {
             return Ok(());
@@ -207,7 +212,7 @@ impl<'s> State<'s> {
         Ok(())
     }
 
-    /// Reports calls without a file or a length.
+    /// Reports the number of calls without a file or a length.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         const VARIABLE: &str = "record with DFTRACER_INC_METADATA=1 for names and sizes";
         if self.nameless > 0 {
@@ -233,8 +238,8 @@ impl<'s> State<'s> {
         Ok(())
     }
 
-    /// A call of POSIX or of the C library's streams.
-    pub(super) fn call(&mut self, line: &Line<'_>, api: Api, base: u64) -> io::Result<()> {
+    /// Processes a call of POSIX or of the C library's streams.
+    pub(super) fn call(&mut self, line: &DftracerLine<'_>, api: Api, base: u64) -> io::Result<()> {
         let none = LineArgs::default();
         let args = line.args.as_ref().unwrap_or(&none);
         let name = line.name.text().unwrap_or_default();
@@ -244,7 +249,7 @@ impl<'s> State<'s> {
         match deed {
             Deed::Nothing => return Ok(()),
             Deed::Fork => {
-                // parent and child share positions from now on
+                // from now on the child can change the parent's positions
                 for ((owner, _, _), opened) in &mut self.opened {
                     if *owner == process {
                         opened.position = None;
@@ -258,7 +263,7 @@ impl<'s> State<'s> {
         let moves = matches!(deed, Deed::Move(_) | Deed::MoveOne(_) | Deed::MoveSome(_));
         match file {
             Some(_) => self.named += 1,
-            // where others have a file, a call without one is on none, such as sync
+            // in a trace that names files, a call that neither names a file nor moves bytes concerns no file, such as sync
             None if !moves && (self.named > 0 || !self.names.files.is_empty()) => return Ok(()),
             None => self.nameless += 1,
         }
@@ -281,7 +286,7 @@ impl<'s> State<'s> {
         let failed = args.ret.number().is_some_and(|ret| ret < 0);
         let (op, mut offset, bytes) = self.follow(deed, key, args, failed)?;
         if !is_known {
-            // several files share this name
+            // all calls without a file name share the name of the unknown file, so the position is unknown
             offset = None;
             self.opened.remove(&key);
         }
@@ -306,7 +311,7 @@ impl<'s> State<'s> {
         })
     }
 
-    /// Follows what a call does to the position. Returns what it is as an event: its kind, place and length.
+    /// Applies the effect of a call to the position. Returns the kind, offset and length of the event.
     fn follow(
         &mut self,
         deed: Deed,
@@ -333,7 +338,7 @@ impl<'s> State<'s> {
             }
             Deed::Move(op) => {
                 let items = args.ret.unsigned().unwrap_or(0);
-                // fread and fwrite return how many items of a size they moved
+                // fread and fwrite return a number of items; the size of an item is in the arguments
                 let size = args.size.unsigned().filter(|_| key.1).unwrap_or(1);
                 let bytes = items.saturating_mul(size);
                 let place = args.offset.unsigned();
@@ -343,7 +348,7 @@ impl<'s> State<'s> {
             Deed::MoveSome(op) => {
                 self.miss_once(
                     "lengths",
-                    "some functions of the C library, such as fgets and fputs, are recorded without how many bytes they moved",
+                    "some functions of the C library, such as fgets and fputs, are recorded without the number of bytes that they moved",
                 )?;
                 (op, self.moved(key, op, None, None, failed), 0)
             }
@@ -384,9 +389,9 @@ impl<'s> State<'s> {
                 (Op::Remove, None, 0)
             }
             Deed::Copy => {
-                self.miss_of_file(key.2, deed, "a descriptor of it was copied, and DFTracer does not record what goes through the copy")?;
+                self.miss_of_file(key.2, deed, "a descriptor of it was copied, and DFTracer does not record operations through the copy")?;
                 if let Some(opened) = self.opened.get_mut(&key) {
-                    // the copy moves the position, too
+                    // operations through the copied descriptor move the position, too
                     opened.times = opened.times.saturating_add(1);
                     opened.position = None;
                 }
@@ -394,7 +399,7 @@ impl<'s> State<'s> {
             }
             Deed::Plain(Op::Resize) => (Op::Resize, None, args.length.unsigned().unwrap_or(0)),
             Deed::Plain(Op::Map) => {
-                self.miss_of_file(key.2, deed, "it is mapped into memory, and the trace does not show what is read and written through the mapping")?;
+                self.miss_of_file(key.2, deed, "it is mapped into memory, and the trace does not show reads and writes through the mapping")?;
                 (
                     Op::Map,
                     args.offset.unsigned(),
@@ -406,7 +411,7 @@ impl<'s> State<'s> {
         })
     }
 
-    /// Opens a file once more. Only the first time its position is known.
+    /// Records that a file was opened. Its position is known only if the process has it open once.
     fn open(&mut self, key: (ProcessId, bool, FileId), args: &LineArgs<'_>) {
         let (appends, truncates) = opening(args);
         if truncates {
@@ -418,7 +423,7 @@ impl<'s> State<'s> {
         opened.position = Some(0).filter(|_| opened.times == 1);
     }
 
-    /// Moves bytes, and the position unless the call names a place. Returns where.
+    /// Moves the position by the bytes read or written, unless the call has an offset. Returns the offset of the bytes.
     fn moved(
         &mut self,
         key: (ProcessId, bool, FileId),
@@ -456,7 +461,7 @@ impl<'s> State<'s> {
     fn sought(&self, key: (ProcessId, bool, FileId), args: &LineArgs<'_>) -> Option<u64> {
         let distance = args.offset.number()?;
         let inode = self.files.inode(key.2);
-        // lseek returns the new position, fseek only whether it went well
+        // lseek returns the new position, fseek only whether it succeeded
         if !key.1 {
             let position = args.ret.unsigned()?;
             if args.whence.number() == Some(2)
@@ -477,17 +482,17 @@ impl<'s> State<'s> {
         from.checked_add_signed(distance)
     }
 
-    /// Sets the position, which a file that is open more than once has not.
+    /// Sets the position, unless the process has the file open more than once.
     fn place(&mut self, key: (ProcessId, bool, FileId), position: Option<u64>) {
-        let opened = self.opened.entry(key).or_insert(Opened {
+        let opened = self.opened.entry(key).or_insert(OpenedFile {
             times: 1,
-            ..Opened::default()
+            ..OpenedFile::default()
         });
         opened.position = position.filter(|_| opened.times == 1);
     }
 }
 
-/// Whether a call opens a file to append to it, and whether it empties it.
+/// Returns whether a call opens a file for appending, and whether it truncates it.
 fn opening(args: &LineArgs<'_>) -> (bool, bool) {
     const TRUNCATE: i64 = 0o1000;
     const APPEND: i64 = 0o2000;

@@ -1,41 +1,41 @@
-//! What findings are made of.
+//! The input from which findings are derived.
 
-pub use crate::spread::Spread;
+pub use crate::spread::RankSpread;
 
 use crate::profile::SizeBins;
 use std::collections::HashMap;
 
-/// Calls of POSIX on a file.
+/// POSIX calls on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PosixFacts {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Reads by size.
+    /// Number of reads by size.
     pub read_sizes: SizeBins,
-    /// Writes by size.
+    /// Number of writes by size.
     pub write_sizes: SizeBins,
-    /// Reads that began at or behind the end of the one before.
+    /// Number of reads that began at or after the end of the previous read.
     pub sequential_reads: u64,
-    /// Writes that did.
+    /// Number of writes that began at or after the end of the previous write.
     pub sequential_writes: u64,
-    /// Operations whose memory is not aligned, if the trace tells.
+    /// Number of operations with unaligned memory addresses, if the trace records them.
     pub memory_misaligned: Option<u64>,
-    /// Operations whose place in the file is not aligned, if the trace tells.
+    /// Number of operations with unaligned offsets in the file, if the trace records them.
     pub file_misaligned: Option<u64>,
-    /// The highest byte that was read, plus one.
+    /// End of the highest byte read.
     pub read_end: u64,
-    /// The highest byte that was written, plus one.
+    /// End of the highest byte written.
     pub write_end: u64,
 }
 
 impl PosixFacts {
-    /// Adds those of another file or process.
+    /// Adds the calls of another file or process.
     pub fn add(&mut self, other: &Self) {
         let some = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (None, None) => None,
@@ -58,27 +58,27 @@ impl PosixFacts {
     }
 }
 
-/// Calls of MPI-IO on a file.
+/// MPI-IO calls on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MpiIoFacts {
-    /// Independent reads.
+    /// Number of independent reads.
     pub independent_reads: u64,
-    /// Independent writes.
+    /// Number of independent writes.
     pub independent_writes: u64,
-    /// Collective reads.
+    /// Number of collective reads.
     pub collective_reads: u64,
-    /// Collective writes.
+    /// Number of collective writes.
     pub collective_writes: u64,
-    /// Reads that do not wait.
+    /// Number of non-blocking reads.
     pub nonblocking_reads: u64,
-    /// Writes that do not wait.
+    /// Number of non-blocking writes.
     pub nonblocking_writes: u64,
     /// Bytes read and written.
     pub bytes: u64,
 }
 
 impl MpiIoFacts {
-    /// Adds those of another file or process.
+    /// Adds the calls of another file or process.
     pub fn add(&mut self, other: &Self) {
         self.independent_reads = self
             .independent_reads
@@ -103,49 +103,49 @@ impl MpiIoFacts {
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileFacts {
-    /// Its path.
+    /// Path of the file.
     pub name: String,
     /// Whether all processes used it.
     pub is_shared: bool,
-    /// POSIX, of all processes together.
+    /// POSIX calls, summed over processes.
     pub posix: PosixFacts,
-    /// MPI-IO, if the trace has it and the file was opened so.
+    /// MPI-IO calls; `None` if the trace has no MPI-IO or the file was not opened with it.
     pub mpi_io: Option<MpiIoFacts>,
-    /// Bytes through streams of the C library.
+    /// Bytes moved through streams of the C library.
     pub stdio_bytes: u64,
-    /// Seconds of one process in operations that move no bytes: the most.
+    /// Longest time of one process in operations that move no bytes, seconds.
     pub metadata_s: f64,
-    /// Bytes that the slowest and the fastest process of a shared file moved, and how long they took, seconds.
+    /// Bytes moved and time in seconds, of the slowest and of the fastest process of a shared file.
     pub slowest_and_fastest: Option<[(f64, f64); 2]>,
-    /// Seconds of all processes in calls on the file.
+    /// Time of all processes in calls on the file, seconds.
     pub time_s: f64,
-    /// Bytes that each process wrote, where the trace tells processes apart.
-    pub written_by: Option<Spread>,
-    /// Bytes that each process read.
-    pub read_by: Option<Spread>,
-    /// How many processes wrote through MPI-IO, and through POSIX, where the trace tells.
+    /// Spread of the bytes written per process, if the trace distinguishes processes.
+    pub written_by: Option<RankSpread>,
+    /// Spread of the bytes read per process, if the trace distinguishes processes.
+    pub read_by: Option<RankSpread>,
+    /// Number of processes that wrote through MPI-IO, and of those that wrote through POSIX, if the trace records them.
     pub writers: Option<(usize, usize)>,
     /// Bytes that more than one process wrote, and how often the writer changes along the file.
     pub shared_extents: Option<(u64, usize)>,
-    /// When its first write began and its last ended, seconds since the start of the trace.
+    /// Start of the first write and end of the last, seconds since the start of the trace.
     pub written_s: Option<(f64, f64)>,
 }
 
-/// A trace, as findings see it.
+/// The facts about a trace from which findings are derived.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
-    /// Its files.
+pub struct TraceFacts {
+    /// Facts about each file.
     pub files: Vec<FileFacts>,
-    /// Whether the trace would show MPI-IO and streams of the C library.
+    /// Whether the tracer records MPI-IO and streams of the C library.
     pub has_interfaces: bool,
-    /// How many nodes it is of, if it tells.
+    /// Number of nodes, if recorded.
     pub nodes: Option<usize>,
-    /// How many processes.
+    /// Number of processes.
     pub processes: usize,
 }
 
-impl Facts {
-    /// Adds to what counters tell what only the events of the same trace do: who wrote which places of each file, and on how many nodes.
+impl TraceFacts {
+    /// Adds facts from events of the same trace to facts from counters: which processes wrote which ranges of each file, and the number of nodes.
     pub fn add_events(&mut self, events: &Self) {
         self.nodes = events.nodes;
         let by_name: HashMap<&str, &FileFacts> =
@@ -160,7 +160,7 @@ impl Facts {
     }
 }
 
-/// Whether a file is the program that ran; `program` is the path or name that it was started by.
+/// Returns whether a file is the executable; `program` is the path or name with which it was started.
 pub(super) fn is_program(file: &str, program: &str) -> bool {
     let mut program = program;
     while let Some(rest) = program.strip_prefix("./").or(program.strip_prefix("../")) {

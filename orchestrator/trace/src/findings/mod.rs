@@ -1,13 +1,14 @@
-//! What a trace shows that somebody may want to change: findings with stable codes, what speaks for each, and what to change.
+//! Findings about a trace: stable codes, the evidence for each, and recommended changes.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `facts.rs` | what findings are made of: sums over files, from counters or from events |
-//! | `of_counters.rs`, `of_profile.rs` | where facts come from |
-//! | `thresholds.rs` | from where on something is told |
+//! | `facts.rs` | input of findings: sums over files, from counters or from events |
+//! | `of_counters.rs`, `of_profile.rs` | derive this input from counters and from events |
+//! | `thresholds.rs` | thresholds above which findings are reported |
 //! | `rules.rs` | the findings |
 //!
-//! Rules and thresholds follow those of Drishti where it has any, so that both tell the same of the same log; [`Finding::drishti`] is its code.
+//! Rules and thresholds are those of Drishti where it has them, so that both report the same for the same log; [`Finding::drishti`] is Drishti's
+//! code.
 
 mod facts;
 mod of_counters;
@@ -15,8 +16,9 @@ mod of_profile;
 mod rules;
 mod thresholds;
 
-pub use facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread};
+pub use facts::{FileFacts, MpiIoFacts, PosixFacts, RankSpread, TraceFacts};
 pub use of_counters::facts_of_summary;
 pub use of_profile::facts_of_profile;
-pub use rules::{Asked, Finding, Severity, findings};
+pub(crate) use rules::size;
+pub use rules::{Finding, RequestedSettings, Severity, findings};
 pub use thresholds::Thresholds;

@@ -1,12 +1,12 @@
-//! Facts of a Darshan log, from its counters.
+//! Derives the input of findings from the counters of a Darshan log.
 
-use super::facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, is_program};
+use super::facts::{FileFacts, MpiIoFacts, PosixFacts, TraceFacts, is_program};
 use crate::darshan::{DarshanModule, DarshanRecordId, DarshanSummary, DarshanSums, FileSums};
 use std::collections::HashMap;
 
-/// The facts of a log.
+/// Returns the facts about a log.
 #[must_use]
-pub fn facts_of_summary(log: &DarshanSummary) -> Facts {
+pub fn facts_of_summary(log: &DarshanSummary) -> TraceFacts {
     let mut files: Vec<FileFacts> = Vec::new();
     let mut places: HashMap<DarshanRecordId, usize> = HashMap::new();
     for of in &log.files {
@@ -31,13 +31,13 @@ pub fn facts_of_summary(log: &DarshanSummary) -> Facts {
             _ => file.stdio_bytes = bytes(&of.sums),
         }
     }
-    // the executable's own file is no data of the run
+    // the executable is not data of the run
     if let Some(job) = &log.job {
         let command = String::from_utf8_lossy(&job.command);
         let program = command.split_whitespace().next().unwrap_or_default();
         files.retain(|file| !is_program(&file.name, program));
     }
-    Facts {
+    TraceFacts {
         files,
         has_interfaces: true,
         nodes: None,
@@ -56,7 +56,7 @@ fn bytes(of: &DarshanSums) -> u64 {
 fn add_posix(file: &mut FileFacts, of: &FileSums) {
     let sums = &of.sums;
     let int = |name: &str| sums.int(name).unwrap_or(0);
-    // the last byte is 0 where nothing moved
+    // the counter of the last byte is 0 if no bytes were moved
     let end = |moved: u64, last: &str| match moved {
         0 => 0,
         _ => int(last).saturating_add(1),

@@ -1,14 +1,14 @@
-//! Facts of a trace with events.
+//! Derives the input of findings from the events of a trace.
 
-use super::facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread, is_program};
+use super::facts::{FileFacts, MpiIoFacts, PosixFacts, RankSpread, TraceFacts, is_program};
 use crate::{
     event::{Api, ProcessId},
     profile::{FileUse, Profile, Stream, Usage},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The facts of the files of the run of which bytes moved, in a trace with events. It does not tell collective operations from independent ones.
-pub fn facts_of_profile(profile: &Profile) -> Facts {
+/// Returns the facts about those files of the run whose bytes were moved. Collective and independent operations are not distinguished.
+pub fn facts_of_profile(profile: &Profile) -> TraceFacts {
     let hosts: BTreeSet<&str> = profile
         .processes
         .values()
@@ -20,7 +20,7 @@ pub fn facts_of_profile(profile: &Profile) -> Facts {
         .filter_map(|process| process.program.as_deref())
         .collect();
     let is_of_mpi = |file: &FileUse| file.by(Api::MpiIo).next().is_some();
-    Facts {
+    TraceFacts {
         files: profile
             .files
             .iter()
@@ -82,8 +82,8 @@ fn of_file(file: &FileUse) -> FileFacts {
         let fastest = times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
         facts.slowest_and_fastest = slowest.zip(fastest).map(|(s, f)| [s, f]);
     }
-    facts.written_by = Spread::of(written.into_values());
-    facts.read_by = Spread::of(read.into_values());
+    facts.written_by = RankSpread::of(written.into_values());
+    facts.read_by = RankSpread::of(read.into_values());
     let through_mpi: Vec<(ProcessId, u64)> = file.writers(Api::MpiIo);
     let through_posix = file.writers(Api::Posix);
     if file.by(Api::MpiIo).next().is_some() {

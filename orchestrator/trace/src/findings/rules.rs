@@ -1,27 +1,30 @@
-//! The findings: what is told, from where on, and what to change.
+//! The rules that derive findings, and the recommended changes.
 
 use super::{
-    facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread},
+    facts::{FileFacts, MpiIoFacts, PosixFacts, RankSpread, TraceFacts},
     thresholds::Thresholds,
 };
 use crate::profile::role_of;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It is as it should be.
+    /// Nothing to change.
     Good,
-    /// To know.
+    /// For information only.
     Info,
-    /// It may cost time.
+    /// May cost time.
     Warning,
-    /// It costs time.
+    /// Costs time.
+    #[serde(rename = "critical")]
     High,
 }
 
 impl Severity {
-    /// Its word in tables and JSON.
+    /// Returns the word used in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -32,34 +35,37 @@ impl Severity {
     }
 }
 
-/// Something that a trace shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A finding about a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Stable from one version to the next.
+    /// Code of the finding; stable between versions.
     pub code: &'static str,
-    /// The same in Drishti, if it has it.
+    /// Drishti's code for the same finding, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub drishti: Option<&'static str>,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// The file that it is of; of the whole trace if there is none.
+    /// The file; `None` if the finding concerns the whole trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What was seen, with numbers.
+    /// The evidence, including numbers.
     pub evidence: String,
-    /// What to change; where the trace is of a campaign, with the factor that changes it.
+    /// The recommended change; for the trace of a campaign it names the factor to change.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<&'static str>,
 }
 
-/// What was asked for, to hold the trace against.
+/// Settings that the run requested, to compare with the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// Aggregators of collective I/O.
+pub struct RequestedSettings {
+    /// Requested number of aggregators for collective I/O.
     pub aggregators: Option<usize>,
-    /// Whether the trace is of a campaign, whose factors can be named.
+    /// Whether the trace is of a campaign, so that hints can name its factors.
     pub in_campaign: bool,
 }
 
-/// Findings, in the order of their codes.
-pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding> {
+/// Returns the findings, sorted by code.
+pub fn findings(facts: &TraceFacts, asked: RequestedSettings, limits: &Thresholds) -> Vec<Finding> {
     let mut posix = PosixFacts::default();
     let mut shared = PosixFacts::default();
     let mut mpi_io: Option<MpiIoFacts> = None;
@@ -75,7 +81,7 @@ pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding
         stdio_bytes = file.stdio_bytes.saturating_add(stdio_bytes);
         time_s += file.time_s;
     }
-    let mut found = Found {
+    let mut found = FindingList {
         all: Vec::new(),
         asked,
         limits,
@@ -102,16 +108,16 @@ pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding
     found
 }
 
-/// Findings so far, and what they are weighed with: bytes and seconds of the whole trace.
-struct Found<'a> {
+/// The findings so far, and the bytes and seconds of the whole trace. The severity of a finding depends on its share of these.
+struct FindingList<'a> {
     all: Vec<Finding>,
-    asked: Asked,
+    asked: RequestedSettings,
     limits: &'a Thresholds,
     bytes: f64,
     time_s: f64,
 }
 
-impl Found<'_> {
+impl FindingList<'_> {
     fn add(
         &mut self,
         (code, drishti): (&'static str, Option<&'static str>),
@@ -130,7 +136,7 @@ impl Found<'_> {
         });
     }
 
-    /// The severity of what concerns these bytes and seconds: something to know if both are next to nothing.
+    /// Returns the severity of a finding that concerns this many bytes and seconds. If both are negligible within the trace, it is at most `Info`.
     fn weigh(&self, severity: Severity, bytes: f64, time_s: f64) -> Severity {
         let limits = self.limits;
         let few = bytes < limits.stake_share * self.bytes || bytes < limits.stake_bytes as f64;
@@ -142,7 +148,7 @@ impl Found<'_> {
         }
     }
 
-    /// A hint for anybody, or for who has the factors of a campaign.
+    /// Returns the general hint, or the one for a campaign.
     fn hint(&self, general: &'static str, in_campaign: &'static str) -> Option<&'static str> {
         Some(if self.asked.in_campaign {
             in_campaign
@@ -156,8 +162,8 @@ fn moved(posix: &PosixFacts) -> f64 {
     posix.read_bytes.saturating_add(posix.written_bytes) as f64
 }
 
-/// Bytes as a person reads them, such as `240 bytes`, `1 MiB`, `67.5 KiB`.
-fn size(bytes: f64) -> String {
+/// Formats bytes for display, such as `240 bytes`, `1 MiB`, `67.5 KiB`.
+pub(crate) fn size(bytes: f64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (bytes, 0);
     while value >= 1024.0 && unit + 1 < units.len() {
@@ -185,8 +191,8 @@ fn percent(share: f64) -> String {
 }
 
 fn interfaces(
-    found: &mut Found<'_>,
-    facts: &Facts,
+    found: &mut FindingList<'_>,
+    facts: &TraceFacts,
     posix: &PosixFacts,
     mpi_io: Option<&MpiIoFacts>,
     stdio_bytes: u64,
@@ -194,7 +200,7 @@ fn interfaces(
     if !facts.has_interfaces {
         return;
     }
-    // what went through MPI-IO went through POSIX as well
+    // bytes moved through MPI-IO were also moved through POSIX
     let through_posix = posix.read_bytes.saturating_add(posix.written_bytes);
     let through_mpi = mpi_io.map_or(0, |of| of.bytes);
     let alone = if through_posix >= through_mpi {
@@ -242,7 +248,7 @@ fn interfaces(
     }
 }
 
-fn balance(found: &mut Found<'_>, posix: &PosixFacts) {
+fn balance(found: &mut FindingList<'_>, posix: &PosixFacts) {
     for (codes, written, read, what) in [
         (
             [("T02", "P01"), ("T03", "P02")],
@@ -271,7 +277,7 @@ fn balance(found: &mut Found<'_>, posix: &PosixFacts) {
     }
 }
 
-/// The codes of small reads and small writes, with those of Drishti.
+/// For findings about small reads and about small writes: cvc's code, Drishti's code, and the words that name the operations.
 type Codes = [(&'static str, &'static str, &'static str); 2];
 
 const SMALL: Codes = [("T06", "P05", "reads"), ("T07", "P06", "writes")];
@@ -280,7 +286,7 @@ const SMALL_SHARED: Codes = [
     ("T17", "P16", "writes to shared files"),
 ];
 
-fn sizes(found: &mut Found<'_>, posix: &PosixFacts, codes: Codes) {
+fn sizes(found: &mut FindingList<'_>, posix: &PosixFacts, codes: Codes) {
     let limit = found.limits.small_bytes;
     let all_operations = posix.reads.saturating_add(posix.writes);
     let small = [
@@ -325,7 +331,7 @@ fn sizes(found: &mut Found<'_>, posix: &PosixFacts, codes: Codes) {
     }
 }
 
-fn alignment(found: &mut Found<'_>, posix: &PosixFacts) {
+fn alignment(found: &mut FindingList<'_>, posix: &PosixFacts) {
     let all = posix.reads.saturating_add(posix.writes);
     for (code, drishti, misaligned, what) in [
         (
@@ -365,15 +371,16 @@ fn alignment(found: &mut Found<'_>, posix: &PosixFacts) {
     }
 }
 
-/// More bytes moved than the file has. (Drishti tells the opposite under these codes: that the highest place lies beyond the number of bytes.)
-fn again(found: &mut Found<'_>, facts: &Facts) {
+/// Reports files of which more bytes were moved than lie below the highest offset, so that bytes were moved repeatedly. (Under these codes Drishti
+/// reports the opposite: a highest offset beyond the bytes moved.)
+fn again(found: &mut FindingList<'_>, facts: &TraceFacts) {
     for file in &facts.files {
         let of = &file.posix;
         for (code, bytes, end, what) in [
             ("T10", of.read_bytes, of.read_end, "read"),
             ("T11", of.written_bytes, of.write_end, "written"),
         ] {
-            // processes may each read a shared file once
+            // each process may read a shared file once
             if end > 0 && bytes > end && !(what == "read" && file.is_shared) {
                 let evidence = format!(
                     "{} were {what} within the first {}: each byte {:.1} times on average",
@@ -390,7 +397,7 @@ fn again(found: &mut Found<'_>, facts: &Facts) {
     }
 }
 
-fn places(found: &mut Found<'_>, posix: &PosixFacts) {
+fn places(found: &mut FindingList<'_>, posix: &PosixFacts) {
     let all_operations = posix.reads.saturating_add(posix.writes);
     let of = [
         (
@@ -425,7 +432,7 @@ fn places(found: &mut Found<'_>, posix: &PosixFacts) {
             found.add(codes[0], severity, None, evidence, hint);
         } else {
             let evidence = format!(
-                "{} of {all} {what} start at or behind the end of the previous one",
+                "{} of {all} {what} start at or after the end of the previous one",
                 percent(share(sequential, all))
             );
             found.add(codes[1], Severity::Good, None, evidence, None);
@@ -433,7 +440,7 @@ fn places(found: &mut Found<'_>, posix: &PosixFacts) {
     }
 }
 
-fn processes(found: &mut Found<'_>, file: &FileFacts) {
+fn processes(found: &mut FindingList<'_>, file: &FileFacts) {
     let limits = found.limits;
     let name = Some(file.name.as_str());
     if file.metadata_s > limits.metadata_time_rank {
@@ -447,11 +454,12 @@ fn processes(found: &mut Found<'_>, file: &FileFacts) {
         );
         found.add(("T18", Some("P17")), Severity::High, name, evidence, hint);
     }
-    // the first writes of a run differ by more than anything that could be changed
-    let weigh = |found: &Found<'_>, bytes: f64, time_s: f64| match file.time_s < limits.short_s {
-        true => Severity::Info,
-        false => found.weigh(Severity::High, bytes, time_s),
-    };
+    // if all calls on the file take less than `short_s`, the first writes of a run vary more than any setting could change
+    let weigh =
+        |found: &FindingList<'_>, bytes: f64, time_s: f64| match file.time_s < limits.short_s {
+            true => Severity::Info,
+            false => found.weigh(Severity::High, bytes, time_s),
+        };
     if let Some([(slow_bytes, slow_s), (fast_bytes, fast_s)]) =
         file.slowest_and_fastest.filter(|_| file.is_shared)
     {
@@ -487,7 +495,7 @@ fn processes(found: &mut Found<'_>, file: &FileFacts) {
         (("T21", Some("P21")), file.written_by, "wrote"),
         (("T22", Some("P22")), file.read_by, "read"),
     ] {
-        let Some(Spread { least, most, .. }) = of else {
+        let Some(RankSpread { least, most, .. }) = of else {
             continue;
         };
         if most > 0.0 && (most - least) / most > limits.imbalance_size {
@@ -498,7 +506,7 @@ fn processes(found: &mut Found<'_>, file: &FileFacts) {
     }
 }
 
-fn collectives(found: &mut Found<'_>, of: &MpiIoFacts) {
+fn collectives(found: &mut FindingList<'_>, of: &MpiIoFacts) {
     for (none, some, collective, independent, what) in [
         (
             ("T24", Some("M02")),
@@ -541,7 +549,7 @@ fn collectives(found: &mut Found<'_>, of: &MpiIoFacts) {
             "writes",
         ),
     ] {
-        // what an application does not do it need not do without waiting
+        // if the application does not use an operation, it needs no non-blocking variant
         if nonblocking == 0 && any > 0 {
             let evidence = format!("all {any} {what} through MPI-IO wait for their end");
             found.add(codes, Severity::Info, None, evidence, None);
@@ -549,7 +557,7 @@ fn collectives(found: &mut Found<'_>, of: &MpiIoFacts) {
     }
 }
 
-fn writers(found: &mut Found<'_>, file: &FileFacts, facts: &Facts) {
+fn writers(found: &mut FindingList<'_>, file: &FileFacts, facts: &TraceFacts) {
     let name = Some(file.name.as_str());
     let is_independent = file
         .mpi_io
@@ -557,7 +565,7 @@ fn writers(found: &mut Found<'_>, file: &FileFacts, facts: &Facts) {
     if let (Some((callers, writers)), Some(_)) = (file.writers, file.mpi_io)
         && callers > 0
         && writers > 0
-        // without collective writes there are no aggregators
+        // aggregators exist only for collective writes
         && !is_independent
     {
         let evidence = format!(
@@ -573,7 +581,7 @@ fn writers(found: &mut Found<'_>, file: &FileFacts, facts: &Facts) {
         if let Some(wanted) = found.asked.aggregators
             && wanted != writers
         {
-            let evidence = format!("{wanted} aggregators were asked for, and {writers} wrote");
+            let evidence = format!("{wanted} aggregators were requested, and {writers} wrote");
             let hint = found.hint(
                 "the MPI library did not take the setting",
                 "the library did not take the setting: `cvc doctor` and the quirks of MPI libraries say which do",
@@ -609,8 +617,9 @@ fn writers(found: &mut Found<'_>, file: &FileFacts, facts: &Facts) {
     }
 }
 
-/// Files of one role, such as the images of a checkpoint, of which the last tenth takes long.
-fn late_files(found: &mut Found<'_>, facts: &Facts) {
+/// Reports a role (files with the same purpose, such as the images of a checkpoint) if completing the last tenth of its files takes a large share of
+/// the time for all of them.
+fn late_files(found: &mut FindingList<'_>, facts: &TraceFacts) {
     let mut roles: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for file in &facts.files {
         if let Some(of) = file.written_s {

@@ -1,44 +1,46 @@
-//! From where on something is told.
+//! Thresholds of findings.
 
 use serde::{Deserialize, Serialize};
 
-/// The thresholds of all findings; the names are Drishti's where it has one.
+/// The thresholds of all findings; fields have Drishti's names where it has the same threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// Reads or writes dominate if the difference is more than this share of both.
+    /// Reads or writes dominate if their numbers or bytes differ by more than this share of their sum.
     pub imbalance_operations: f64,
-    /// An operation of at most so many bytes is small.
+    /// Maximum size of a small operation, bytes.
     pub small_bytes: u64,
-    /// More than this share of small operations is told...
+    /// Small operations are reported if their share exceeds this limit...
     pub small_requests: f64,
-    /// ...if they are more than so many.
+    /// ...and their number exceeds this one.
     pub small_requests_absolute: u64,
-    /// More than this share of operations that are not aligned is told.
+    /// Unaligned operations are reported if their share exceeds this limit.
     pub misaligned_requests: f64,
-    /// More than so many seconds of one process in operations that move no bytes are told.
+    /// Operations that move no bytes are reported if one process spends more time in them than this, seconds.
     pub metadata_time_rank: f64,
-    /// More than this share of operations at random places is told...
+    /// Operations at random offsets are reported if their share exceeds this limit...
     pub random_operations: f64,
-    /// ...if they are more than so many.
+    /// ...and their number exceeds this one.
     pub random_operations_absolute: u64,
-    /// The slowest and the fastest process of a shared file differ by more than this share of its bytes or its time.
+    /// The slowest and the fastest process of a shared file are reported if their bytes or times differ by more than this share of the file's bytes
+    /// or time.
     pub imbalance_stragglers: f64,
-    /// What differs between processes of a file that takes fewer seconds than this, all together, is told as something to know.
+    /// If all operations on a file take less than this time, seconds, differences between its processes are reported as information.
     pub short_s: f64,
-    /// The process that moves least moves by more than this share less than the one that moves most.
+    /// Different amounts of bytes per process are reported if the minimum is below the maximum by more than this share of the maximum.
     pub imbalance_size: f64,
-    /// More than this share of all bytes through streams of the C library is told.
+    /// Streams of the C library are reported if their share of the bytes exceeds this limit.
     pub interface_stdio: f64,
-    /// More than so many independent operations through MPI-IO without a collective one are told.
+    /// Independent MPI-IO operations are reported if there are more than this, and no collective ones.
     pub collective_operations_absolute: u64,
-    /// More than this share of a file that several processes wrote is told.
+    /// A file is reported if more than this share of it was written by several processes.
     pub shared_bytes: f64,
-    /// The last tenth of the files of a role takes more than this share of the time of all.
+    /// The last tenth of the files of a role is reported if completing it takes more than this share of the time for all of them.
     pub late_files: f64,
-    /// What concerns less than this share of all bytes, or fewer bytes than `stake_bytes`, ...
+    /// A finding is information if it concerns few bytes and little time. Few bytes are less than this share of all bytes, or less than
+    /// `stake_bytes`. Little time is less than this share of the time of all calls, or less than `short_s`.
     pub stake_share: f64,
-    /// ... and less than this share of the time of all calls, or fewer seconds than `short_s`, is something to know.
+    /// A number of bytes below this is few: see `stake_share`.
     pub stake_bytes: u64,
 }
 

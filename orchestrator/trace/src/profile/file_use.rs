@@ -1,4 +1,4 @@
-//! One file of a trace: who used it and how.
+//! How a file was used in a trace, and by which processes.
 
 use super::{intervals::Intervals, sizes::SizeBins, stream::Stream};
 use crate::{
@@ -7,52 +7,52 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Most extents of a process in a file that are kept apart.
-const MOST_EXTENTS: usize = 1024;
+/// Maximum number of separate extents of a process in a file.
+const MAX_EXTENTS: usize = 1024;
 
-/// Operations on a file that move no bytes of it.
+/// Operations on a file that move no bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Times it was opened.
+    /// Number of opens.
     pub opens: u64,
-    /// Times it was sent to the disk.
+    /// Number of syncs.
     pub syncs: u64,
-    /// Times the position was set.
+    /// Number of seeks.
     pub seeks: u64,
-    /// Times it was asked about.
+    /// Number of queries of attributes.
     pub stats: u64,
-    /// All operations that moved no bytes, these too.
+    /// Number of all operations that moved no bytes, including those above.
     pub operations: u64,
-    /// How long they took together, nanoseconds.
+    /// Their total duration, nanoseconds.
     pub duration_ns: u64,
-    /// How many of them failed.
+    /// Number of these operations that failed.
     pub failed: u64,
 }
 
-/// What one process did to a file by one interface.
+/// Operations of one process on a file, through one interface.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// Its reads.
     pub reads: Stream,
     /// Its writes.
     pub writes: Stream,
-    /// Everything else.
+    /// Operations that move no bytes.
     pub metadata: Metadata,
 }
 
-/// One file.
+/// A file and its use.
 #[derive(Clone, Debug)]
 pub struct FileUse {
-    /// Its number.
+    /// ID of the file.
     pub id: FileId,
-    /// Its path, as in the trace.
+    /// Path as recorded in the trace.
     pub path: Vec<u8>,
-    /// By process and interface.
+    /// Operations by process and interface.
     pub uses: BTreeMap<(ProcessId, Api), Box<Usage>>,
-    /// Whether it is data of the run: no socket or pipe, nothing of the kernel (`/proc`, `/sys`, `/dev`), and nothing of the system's own
+    /// Whether the file contains data of the run. False for sockets, pipes, files of the kernel (`/proc`, `/sys`, `/dev`), and files in system
     /// directories (`/usr`, `/lib*`, `/etc`, `/run`).
     pub is_of_run: bool,
-    /// Where each process wrote, by the lowest interface that saw it.
+    /// Ranges that each process wrote, by the lowest interface that recorded them.
     extents: BTreeMap<ProcessId, Box<Intervals>>,
 }
 
@@ -81,7 +81,7 @@ impl FileUse {
                 if let (Api::Posix, Some(offset)) = (event.api, event.offset) {
                     self.extents
                         .entry(event.process)
-                        .or_insert_with(|| Box::new(Intervals::new(0, MOST_EXTENTS)))
+                        .or_insert_with(|| Box::new(Intervals::new(0, MAX_EXTENTS)))
                         .add(offset, offset.saturating_add(event.bytes), event.bytes);
                 }
             }
@@ -101,17 +101,17 @@ impl FileUse {
         }
     }
 
-    /// The path as text; what is no UTF-8 is replaced.
+    /// Returns the path as text; bytes that are not UTF-8 are replaced.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()
     }
 
-    /// What the file is, whichever process, step or run it belongs to: its name with its numbers replaced.
+    /// Returns the role of the file: its name with numbers replaced, so that it does not depend on process, step or run.
     pub fn role(&self) -> String {
         role_of(&self.name())
     }
 
-    /// The uses by one interface.
+    /// Returns the operations through one interface, by process.
     pub fn by(&self, api: Api) -> impl Iterator<Item = (ProcessId, &Usage)> {
         self.uses
             .iter()
@@ -119,7 +119,7 @@ impl FileUse {
             .map(|((process, _), usage)| (*process, &**usage))
     }
 
-    /// The lowest interface by which bytes of it moved: what reached the file system, if the trace has it.
+    /// Returns the lowest interface through which bytes of the file were moved: the one closest to the file system that the trace records.
     pub fn lowest(&self) -> Option<Api> {
         [Api::Posix, Api::Stdio, Api::MpiIo, Api::Other]
             .into_iter()
@@ -129,7 +129,7 @@ impl FileUse {
             })
     }
 
-    /// Bytes read and written by the lowest interface that saw any.
+    /// Returns the bytes read and written, by the lowest interface that recorded any.
     pub fn moved(&self) -> (u64, u64) {
         let Some(api) = self.lowest() else {
             return (0, 0);
@@ -142,7 +142,7 @@ impl FileUse {
         })
     }
 
-    /// How it was used: `read only`, `write only`, `read and written`, or `touched` where no bytes of it moved.
+    /// Returns how the file was used: `read only`, `write only`, `read and written`, or `touched` if no bytes were moved.
     pub fn access(&self) -> &'static str {
         match self.moved() {
             (0, 0) => "touched",
@@ -152,7 +152,7 @@ impl FileUse {
         }
     }
 
-    /// The processes that wrote by an interface, with their bytes.
+    /// Returns the processes that wrote through an interface, each with the bytes that it wrote.
     pub fn writers(&self, api: Api) -> Vec<(ProcessId, u64)> {
         self.by(api)
             .filter(|(_, usage)| usage.writes.operations > 0)
@@ -160,7 +160,7 @@ impl FileUse {
             .collect()
     }
 
-    /// The sizes of all reads and of all writes by an interface.
+    /// Returns the sizes of all reads and of all writes through an interface.
     pub fn sizes(&self, api: Api) -> (SizeBins, SizeBins) {
         let mut sizes = (SizeBins::default(), SizeBins::default());
         for (_, usage) in self.by(api) {
@@ -170,8 +170,8 @@ impl FileUse {
         sizes
     }
 
-    /// Bytes of the file that more than one process wrote, at any time, and how often the writer changes along the file; `None` with fewer than
-    /// two writers, or with so many extents that neighbouring ones were joined.
+    /// Returns the number of bytes that more than one process wrote, at any time, and how often the writer changes along the file. `None` for fewer
+    /// than two writers, or if adjacent extents were joined because there were too many.
     pub fn shared_extents(&self) -> Option<(u64, usize)> {
         let exact = |of: &Intervals| of.gap() == 0;
         if self.extents.len() < 2 || !self.extents.values().all(|of| exact(of)) {
@@ -187,7 +187,7 @@ impl FileUse {
                 starts.push((start, *process));
             }
         }
-        // at one place an end comes before a start
+        // at the same offset, ends are sorted before starts
         ends.sort_unstable();
         let (mut open, mut since, mut shared) = (0u32, 0u64, 0u64);
         for (at, starts) in ends {
@@ -208,21 +208,22 @@ const SYSTEM: [&[u8]; 9] = [
     b"/proc/", b"/sys/", b"/dev/", b"/usr/", b"/lib/", b"/lib64/", b"/lib32/", b"/etc/", b"/run/",
 ];
 
-fn is_of_run(path: &[u8]) -> bool {
-    // what is no file has a name such as `socket:[7]`, `anon_inode:[eventpoll]`, `<fd 0>`
+/// Returns whether a path is that of a file with data of the run, and not of a system file, a socket or a pipe.
+pub(crate) fn is_of_run(path: &[u8]) -> bool {
+    // names of objects that are not files: `socket:[7]`, `anon_inode:[eventpoll]`, `<fd 0>`
     let is_file = !path.starts_with(b"<") && !path.windows(2).any(|w| w == b":[");
     path == UNKNOWN_FILE
         || path.starts_with(b"<fhash ")
         || is_file && !SYSTEM.iter().any(|of| path.starts_with(of))
 }
 
-/// A name with its numbers replaced by `#`: files of one role have one.
+/// Returns a name with its numbers replaced by `#`; equal for files of the same role.
 pub fn role_of(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     let mut role = String::with_capacity(name.len());
     let mut word = String::new();
     let flush = |word: &mut String, role: &mut String| {
-        // hexadecimal numbers have a digit, and are long; words are neither
+        // a word is a hexadecimal number if it contains a digit and is long
         let is_number = word.chars().any(|c| c.is_ascii_digit())
             && (word.chars().all(|c| c.is_ascii_digit())
                 || word.len() >= 6 && word.chars().all(|c| c.is_ascii_hexdigit()));
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_run_are_told_from_those_of_the_system() {
+    fn files_of_the_run_and_of_the_system_are_separated() {
         for (path, is) in [
             ("/scratch/ckpt_1.dmtcp", true),
             ("btio.out", true),

@@ -1,13 +1,13 @@
-//! Disjoint intervals with sums, in bounded memory: times in which something happened, or places that were touched.
+//! Disjoint intervals with sums, in bounded memory: periods of activity, or ranges of a file that were used.
 
 use std::collections::BTreeMap;
 
-/// What happened in an interval.
+/// Sum over the operations in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntervalSum {
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// Bytes moved.
     pub bytes: u64,
 }
 
@@ -18,19 +18,19 @@ impl IntervalSum {
     }
 }
 
-/// Disjoint intervals. Two that lie no further apart than the gap are one; when there are too many, the gap grows.
+/// A set of disjoint intervals. Intervals that are at most the gap apart are joined. If there are too many intervals, the gap is increased.
 #[derive(Clone, Debug)]
 pub struct Intervals {
-    /// By start: end and sum.
+    /// By start of the interval: its end and its sum.
     by_start: BTreeMap<u64, (u64, IntervalSum)>,
     gap: u64,
     most: usize,
-    /// Start of the interval that was touched last, and the start of the one behind it: most operations follow one another.
+    /// Start of the most recently used interval, and start of the interval after it. This is a cache: most operations continue the previous one.
     last: Option<(u64, u64)>,
 }
 
 impl Intervals {
-    /// No intervals yet; at most `most` are kept apart, `gap` apart at first.
+    /// Creates an empty set of at most `most` intervals, with the initial gap `gap`.
     pub fn new(gap: u64, most: usize) -> Self {
         Self {
             by_start: BTreeMap::new(),
@@ -40,7 +40,7 @@ impl Intervals {
         }
     }
 
-    /// Adds `start..end`, which may lie in any order.
+    /// Adds `start..end`; intervals may be added in any order.
     pub fn add(&mut self, start: u64, end: u64, bytes: u64) {
         let end = end.max(start);
         let sum = IntervalSum {
@@ -64,7 +64,7 @@ impl Intervals {
     }
 
     fn merge(&mut self, mut start: u64, mut end: u64, mut sum: IntervalSum) {
-        // the one before may reach into it
+        // the preceding interval may overlap this one
         if let Some((&first, &(until, of))) = self.by_start.range(..=start).next_back()
             && until.saturating_add(self.gap) >= start
         {
@@ -89,7 +89,7 @@ impl Intervals {
         self.by_start.insert(start, (end, sum));
     }
 
-    /// Doubles the gap until half of the intervals are left.
+    /// Doubles the gap until at most half of the maximum number of intervals is left.
     fn coarsen(&mut self) {
         while self.by_start.len() > self.most / 2 {
             self.gap = self.gap.saturating_mul(2).max(1);
@@ -97,7 +97,7 @@ impl Intervals {
         }
     }
 
-    /// Makes one of intervals that lie no further apart than a gap, from now on too.
+    /// Joins intervals that are at most `gap` apart, including those added later.
     pub fn close(&mut self, gap: u64) {
         self.gap = self.gap.max(gap);
         let old = std::mem::take(&mut self.by_start);
@@ -121,29 +121,29 @@ impl Intervals {
         }
     }
 
-    /// The intervals in order: start, end, sum.
+    /// Returns the intervals in order, as start, end and sum.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, IntervalSum)> + '_ {
         self.by_start
             .iter()
             .map(|(start, (end, sum))| (*start, *end, *sum))
     }
 
-    /// How many there are.
+    /// Returns the number of intervals.
     pub fn len(&self) -> usize {
         self.by_start.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no intervals.
     pub fn is_empty(&self) -> bool {
         self.by_start.is_empty()
     }
 
-    /// How far apart two intervals are at least. Nothing is known of shorter gaps.
+    /// Returns the gap. Intervals that are at most this far apart are joined.
     pub fn gap(&self) -> u64 {
         self.gap
     }
 
-    /// The length of all of them together.
+    /// Returns the total length of all intervals.
     pub fn length(&self) -> u64 {
         self.iter().map(|(start, end, _)| end - start).sum()
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a table of all places.
+        /// Compares the intervals with a table of all positions.
         #[test]
         fn intervals_are_those_of_the_places_that_were_touched(
             parts in prop::collection::vec((0u64..200, 1u64..20), 0..60)

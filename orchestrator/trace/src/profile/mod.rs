@@ -1,9 +1,9 @@
-//! What follows from the events of a trace: files and how they are used, patterns of places, bursts, rates, who writes.
+//! Analyses the events of a trace: files and how they are used, patterns of offsets, bursts, rates, writers.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `profiler.rs` | takes events, in memory that grows with files and processes and not with events |
-//! | `file_use.rs` | one file: who used it, how, in which pattern |
+//! | `profiler.rs` | receives events; memory use grows with files and processes, not with events |
+//! | `file_use.rs` | one file: which processes used it, how, and in which pattern |
 //! | `stream.rs`, `sizes.rs` | the reads or writes of one process on one file |
 //! | `intervals.rs` | disjoint intervals: bursts and extents |
 //! | `rates.rs` | bytes over time |
@@ -15,6 +15,7 @@ mod rates;
 mod sizes;
 mod stream;
 
+pub(crate) use file_use::is_of_run;
 pub use file_use::{FileUse, Metadata, Usage, role_of};
 pub use intervals::{IntervalSum, Intervals};
 pub use profiler::{Burst, Profile, Profiler, usual_gap_ns};

@@ -1,57 +1,57 @@
-//! Takes the events of a trace and keeps what is said of them.
+//! Receives the events of a trace and builds its profile.
 
 use super::{file_use::FileUse, intervals::Intervals, rates::Rates};
 use crate::{
     event::{Api, Event, FileId, Op, ProcessId},
-    sink::{Missing, Process, Sink},
+    sink::{Missing, Process, Sink, name_of},
 };
 use std::{collections::HashMap, io};
 
-/// Gap between two bursts at first, nanoseconds.
+/// Initial minimum gap between two bursts, nanoseconds.
 const FIRST_GAP_NS: u64 = 10_000;
 
-/// Most intervals of activity that are kept apart.
-const MOST_INTERVALS: usize = 16_384;
+/// Maximum number of separate intervals of activity.
+const MAX_INTERVALS: usize = 16_384;
 
-/// Most things that are missing that are kept with their words.
-const MOST_MISSING: usize = 100;
+/// Maximum number of missing parts that are kept with their messages.
+const MAX_MISSING: usize = 100;
 
-/// Maximum number of files that are kept separate: each takes about 1.5 KiB. What is done to further ones is added up as one file.
+/// Maximum number of separate files; each takes about 1.5 KiB. Operations on further files are attributed to one common file.
 const MAX_FILES: usize = 250_000;
 
-/// A time in which bytes moved without a longer pause.
+/// A burst: a period in which bytes were moved without a longer pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// When it began, nanoseconds since the start of the trace.
+    /// Start, nanoseconds since the start of the trace.
     pub start_ns: u64,
-    /// When it ended.
+    /// End, nanoseconds since the start of the trace.
     pub end_ns: u64,
-    /// Operations in it.
+    /// Number of operations.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// Bytes moved.
     pub bytes: u64,
 }
 
-/// What is said of a trace.
+/// The profile of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// The processes.
     pub processes: HashMap<ProcessId, Process>,
-    /// The files, in the order of the trace.
+    /// The files, in the order in which the trace mentions them.
     pub files: Vec<FileUse>,
-    /// Events in all.
+    /// Number of events.
     pub events: u64,
-    /// When the last one ended, nanoseconds since the start of the trace.
+    /// End of the last event, nanoseconds since the start of the trace.
     pub end_ns: u64,
-    /// When the first one began.
+    /// Start of the first event, nanoseconds since the start of the trace.
     pub start_ns: u64,
-    /// Bytes of files of the run read over time, by POSIX and streams.
+    /// Bytes read from files of the run over time, through POSIX and streams.
     pub read_rates: Rates,
-    /// Bytes written over time.
+    /// Bytes written to files of the run over time, through POSIX and streams.
     pub write_rates: Rates,
-    /// What is missing, as it was told: at most a hundred.
+    /// Missing parts as reported by the reader: at most a hundred.
     pub missing: Vec<Missing>,
-    /// How much is missing beyond that.
+    /// Number of missing parts that `missing` does not list.
     pub more_missing: u64,
     reading: Option<Intervals>,
     writing: Option<Intervals>,
@@ -61,44 +61,38 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The shortest pause that ends a burst if nobody says another ([`usual_gap_ns`]).
+    /// Returns the default for the shortest pause that ends a burst of this trace, nanoseconds ([`usual_gap_ns`]).
     pub fn usual_gap_ns(&self) -> u64 {
         usual_gap_ns(self.end_ns.saturating_sub(self.start_ns))
     }
 
-    /// The times in which files were written, ended by pauses that are longer than the gap.
+    /// Returns the periods in which files were written, separated by pauses longer than the gap.
     pub fn write_bursts(&self, gap_ns: u64) -> Vec<Burst> {
         bursts(self.writing.as_ref(), gap_ns)
     }
 
-    /// The times in which files were read.
+    /// Returns the periods in which files were read, separated by pauses longer than the gap.
     pub fn read_bursts(&self, gap_ns: u64) -> Vec<Burst> {
         bursts(self.reading.as_ref(), gap_ns)
     }
 
-    /// The times of operations that move no bytes.
+    /// Returns the periods of operations that move no bytes, separated by pauses longer than the gap.
     pub fn metadata_bursts(&self, gap_ns: u64) -> Vec<Burst> {
         bursts(self.touching.as_ref(), gap_ns)
     }
 
-    /// The process, or nothing known of it.
+    /// Returns the process with this ID; without any facts if it is unknown.
     pub fn process(&self, id: ProcessId) -> Process {
         self.processes.get(&id).cloned().unwrap_or_default()
     }
 
-    /// A name for a process: its rank, else its number for the system.
+    /// Returns the name of a process: its rank, else its PID.
     pub fn process_name(&self, id: ProcessId) -> String {
-        match self.processes.get(&id) {
-            Some(Process {
-                rank: Some(rank), ..
-            }) => format!("rank {rank}"),
-            Some(Process { pid: Some(pid), .. }) => format!("pid {pid}"),
-            Some(_) | None => format!("process {}", id.0),
-        }
+        name_of(self.processes.get(&id), id)
     }
 }
 
-/// The shortest pause that ends a burst of a trace of this length, if nobody says another: a hundredth of it, at least a millisecond.
+/// Returns the default for the shortest pause that ends a burst in a trace of this length: a hundredth of the length, at least a millisecond.
 pub fn usual_gap_ns(span_ns: u64) -> u64 {
     (span_ns / 100).max(1_000_000)
 }
@@ -119,7 +113,7 @@ fn bursts(of: Option<&Intervals>, gap_ns: u64) -> Vec<Burst> {
         .collect()
 }
 
-/// A sink that keeps what is said of a trace.
+/// A sink that builds the profile of a trace.
 #[derive(Clone, Debug)]
 pub struct Profiler {
     profile: Profile,
@@ -137,7 +131,7 @@ impl Default for Profiler {
 }
 
 impl Profiler {
-    /// What is said of all events so far.
+    /// Returns the profile of all events so far.
     pub fn finish(mut self) -> Profile {
         if self.profile.events == 0 {
             self.profile.start_ns = 0;
@@ -145,7 +139,7 @@ impl Profiler {
         self.profile
     }
 
-    /// The place of a file; of further ones that of all of them together.
+    /// Returns the index of a file; files beyond the maximum share an index.
     fn place_of(&mut self, id: FileId) -> usize {
         let profile = &mut self.profile;
         if let Some(&at) = profile.place.get(&id) {
@@ -154,7 +148,7 @@ impl Profiler {
         if let Some(at) = profile.further {
             return at;
         }
-        // a damaged trace may have lost the name
+        // in a damaged trace the name may be missing
         let mut name = format!("<file {}>", id.0);
         let at = profile.files.len();
         if at < MAX_FILES {
@@ -200,7 +194,7 @@ impl Sink for Profiler {
         profile.events += 1;
         profile.start_ns = profile.start_ns.min(event.start_ns);
         profile.end_ns = profile.end_ns.max(end_ns);
-        // what MPI-IO moves, POSIX moves too, or nobody saw it reach a file
+        // bytes moved through MPI-IO are also moved through POSIX, unless POSIX was not traced
         if !is_of_run || event.failed || event.api != Api::Posix && event.api != Api::Stdio {
             return Ok(());
         }
@@ -210,7 +204,7 @@ impl Sink for Profiler {
             _ => (&mut profile.touching, None),
         };
         intervals
-            .get_or_insert_with(|| Intervals::new(FIRST_GAP_NS, MOST_INTERVALS))
+            .get_or_insert_with(|| Intervals::new(FIRST_GAP_NS, MAX_INTERVALS))
             .add(
                 event.start_ns,
                 end_ns,
@@ -223,7 +217,7 @@ impl Sink for Profiler {
     }
 
     fn missing(&mut self, missing: &Missing) -> io::Result<()> {
-        if self.profile.missing.len() < MOST_MISSING {
+        if self.profile.missing.len() < MAX_MISSING {
             self.profile.missing.push(missing.clone());
         } else {
             self.profile.more_missing += 1;

@@ -1,9 +1,9 @@
-//! Bytes over time, in a fixed number of steps that widen as the trace goes on.
+//! Records bytes over time, in a fixed number of steps that widen as the trace grows.
 
-/// Steps of a curve.
+/// Maximum number of steps.
 const STEPS: usize = 1024;
 
-/// Width of a step at first, nanoseconds.
+/// Initial width of a step, nanoseconds.
 const FIRST_NS: u64 = 1000;
 
 /// Bytes over time.
@@ -23,7 +23,7 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// Adds bytes that moved evenly between two times, nanoseconds since the start of the trace.
+    /// Adds bytes, distributed evenly between two times in nanoseconds since the start of the trace.
     pub fn add(&mut self, start_ns: u64, end_ns: u64, bytes: u64) {
         let end_ns = end_ns.max(start_ns.saturating_add(1));
         while end_ns / self.step_ns >= STEPS as u64 {
@@ -50,18 +50,18 @@ impl Rates {
         self.step_ns = self.step_ns.saturating_mul(2);
     }
 
-    /// Width of a step, nanoseconds.
+    /// Returns the width of a step, nanoseconds.
     pub fn step_ns(&self) -> u64 {
         self.step_ns
     }
 
-    /// Bytes in each step, from the start of the trace to the last step in which any moved.
+    /// Returns the bytes in each step, from the start of the trace to the last step with any bytes.
     pub fn bytes(&self) -> &[f64] {
         let used = self.bytes.iter().rposition(|b| *b > 0.0);
         &self.bytes[..used.map_or(0, |last| last + 1)]
     }
 
-    /// The highest rate of a step, bytes a second.
+    /// Returns the highest rate in a step, bytes per second.
     pub fn peak(&self) -> f64 {
         self.bytes.iter().copied().fold(0.0, f64::max) / (self.step_ns as f64 / 1e9)
     }

@@ -1,6 +1,6 @@
-//! Sizes of operations in the bins that Darshan counts them in.
+//! Counts operations by size, in the same bins as Darshan.
 
-/// The bins, with the largest size that each holds, bytes.
+/// The bins, each with the largest size that it contains, bytes.
 const BINS: [(&str, u64); 10] = [
     ("0-100", 100),
     ("100-1K", 1024),
@@ -19,30 +19,30 @@ const BINS: [(&str, u64); 10] = [
 pub struct SizeBins([u64; 10]);
 
 impl SizeBins {
-    /// Counts an operation.
+    /// Counts an operation of this size.
     pub fn add(&mut self, bytes: u64) {
         let bin = BINS.partition_point(|(_, most)| *most < bytes);
         self.0[bin] = self.0[bin].saturating_add(1);
     }
 
-    /// Sets the numbers of all bins, smallest first.
+    /// Creates counts from the numbers of all bins, smallest first.
     pub fn of(numbers: [u64; 10]) -> Self {
         Self(numbers)
     }
 
-    /// Adds the numbers of another.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = mine.saturating_add(theirs);
         }
     }
 
-    /// The bins with their numbers, smallest first.
+    /// Returns the bins with their counts, smallest first.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         BINS.iter().zip(self.0).map(|((name, _), n)| (*name, n))
     }
 
-    /// Operations of at most a size, of whole bins: those whose largest size is not above it.
+    /// Returns the number of operations in the bins whose largest size is at most `bytes`.
     pub fn up_to(&self, bytes: u64) -> u64 {
         BINS.iter()
             .zip(self.0)

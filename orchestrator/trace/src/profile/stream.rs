@@ -1,50 +1,50 @@
-//! The reads or the writes of one process on one file: how much, and in which pattern of places.
+//! The reads or the writes of one process on one file: their amount, and the pattern of their offsets.
 
 use super::sizes::SizeBins;
 use crate::event::Event;
 
-/// Most different distances or lengths that are kept.
+/// Maximum number of different distances, and of different lengths, that are kept.
 const KEPT: usize = 4;
 
-/// Longest period, in runs of equal distances, that is looked for.
+/// Maximum period of repetition that is detected, in runs of equal distances.
 const PERIODS: usize = 8;
 
-/// Share of the operations that must keep to a pattern.
-const MOST: f64 = 0.9;
+/// Minimum share of operations that must follow a pattern.
+const REGULAR_SHARE: f64 = 0.9;
 
-/// The places that operations go to, one after the other.
+/// Pattern of the offsets of consecutive operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpatialPattern {
-    /// Too few operations with a known place.
+    /// Too few operations with a known offset.
     Unknown,
-    /// One operation.
+    /// A single operation.
     Single,
-    /// Each begins where the one before ended.
+    /// Each operation begins where the previous one ended.
     Consecutive,
-    /// Equal distances from one begin to the next, with gaps between.
+    /// Offsets have equal distances, with gaps in between.
     Strided {
-        /// The distance, bytes.
+        /// Distance between offsets, bytes.
         stride: i64,
     },
-    /// Runs of equal distances that repeat: blocks of blocks.
+    /// Runs of equal distances repeat, as in blocks of blocks.
     NestedStrided {
-        /// The distance within a run, bytes.
+        /// Distance within a run, bytes.
         inner: i64,
-        /// The distance from one run to the next, bytes.
+        /// Distance from one run to the next, bytes.
         outer: i64,
-        /// How many runs of equal distances repeat.
+        /// Number of runs after which the sequence repeats.
         period: usize,
     },
-    /// Each begins behind the one before, at varying distances.
+    /// Each operation begins after the end of the previous one, at varying distances.
     Sequential,
-    /// The same place again and again.
+    /// All operations have the same offset.
     Repeated,
-    /// None of these.
+    /// None of the other patterns.
     Random,
 }
 
 impl SpatialPattern {
-    /// Its word in tables and JSON.
+    /// Returns the word used in tables and JSON.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -59,7 +59,7 @@ impl SpatialPattern {
     }
 }
 
-/// The values that are most frequent, by the algorithm of Misra and Gries: any that is more than a fifth of all is among them.
+/// Candidates for the most frequent value, by the algorithm of Misra and Gries. They include every value that makes up more than a fifth of all.
 #[derive(Clone, Debug, Default)]
 struct Frequent {
     of: [(i64, u64); KEPT],
@@ -80,7 +80,7 @@ impl Frequent {
         }
     }
 
-    /// The most frequent value; its count is a lower bound.
+    /// Returns the most frequent value; its count is a lower bound.
     fn most(&self) -> Option<(i64, u64)> {
         self.of
             .iter()
@@ -90,15 +90,15 @@ impl Frequent {
     }
 }
 
-/// Runs of equal distances, and after how many of them they repeat.
+/// Runs of equal distances, and the period after which they repeat.
 #[derive(Clone, Debug, Default)]
 struct Runs {
-    /// Distance and length of the run that goes on.
+    /// Distance and length of the current run.
     open: Option<(i64, u64)>,
-    /// The last complete runs, the newest at `complete - 1` modulo the number of places.
+    /// Ring buffer of the last complete runs; the newest is at `complete - 1` modulo its length.
     last: [(i64, u64); PERIODS],
     complete: u64,
-    /// For each period, how many runs were equal to the one so many before.
+    /// For each period, the number of runs that were equal to the run one period earlier.
     equal: [u64; PERIODS],
 }
 
@@ -125,20 +125,21 @@ impl Runs {
         self.complete += 1;
     }
 
-    /// The shortest period after which nearly all runs repeat.
+    /// Returns the shortest period after which almost all runs repeat.
     fn period(&self) -> Option<usize> {
         (2..=PERIODS).find(|period| {
             let compared = self.complete.saturating_sub(*period as u64);
-            compared >= *period as u64 && self.equal[period - 1] as f64 >= MOST * compared as f64
+            compared >= *period as u64
+                && self.equal[period - 1] as f64 >= REGULAR_SHARE * compared as f64
         })
     }
 
-    /// The distances of the longest and of the shortest run of the last period.
+    /// Returns the distances of the longest and of the shortest run in the last period.
     fn distances(&self, period: usize) -> (i64, i64) {
         let of_period = (1..=period as u64)
             .map(|back| self.last[((self.complete - back) % PERIODS as u64) as usize]);
         let mut runs: Vec<(i64, u64)> = of_period.collect();
-        // of two that are as long, the shorter distance is the inner one
+        // if two runs have equal length, the one with the shorter distance is the inner one
         runs.sort_by_key(|(distance, length)| {
             (std::cmp::Reverse(*length), distance.unsigned_abs())
         });
@@ -154,41 +155,41 @@ struct Steps {
     runs: Runs,
 }
 
-/// The reads or the writes of one process on one file by one interface.
+/// The reads or the writes of one process on one file, through one interface.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// Operations that did not fail.
+    /// Number of operations that did not fail.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// How long they took together, nanoseconds.
+    /// Total duration, nanoseconds.
     pub duration_ns: u64,
-    /// When the first began, nanoseconds since the start of the trace.
+    /// Start of the first operation, nanoseconds since the start of the trace.
     pub first_ns: u64,
-    /// When the last ended.
+    /// End of the last operation, nanoseconds since the start of the trace.
     pub last_ns: u64,
-    /// The lowest place.
+    /// Lowest offset.
     pub lowest: Option<u64>,
-    /// The end of the highest place.
+    /// End of the highest byte.
     pub highest: Option<u64>,
-    /// Operations by size.
+    /// Number of operations by size.
     pub sizes: SizeBins,
-    /// Operations that began where the one before ended.
+    /// Number of operations that began where the previous one ended.
     pub consecutive: u64,
-    /// Operations that began at or behind the end of the one before.
+    /// Number of operations that began at or after the end of the previous one.
     pub sequential: u64,
-    /// Operations with a known place.
+    /// Number of operations with a known offset.
     placed: u64,
     again: u64,
     last: Option<(u64, u64)>,
-    /// Distances between operations, from the second one on: most files of a trace with very many have one.
+    /// Distances between operations. Allocated at the second operation: in traces with very many files, most files have only one operation.
     steps: Option<Box<Steps>>,
-    /// A digest of places and lengths in their order, to compare two streams with.
+    /// Digest of offsets and lengths in order, for comparing two streams.
     digest: u64,
 }
 
 impl Stream {
-    /// Counts a read or a write that did not fail.
+    /// Adds a read or write that did not fail.
     pub fn add(&mut self, event: &Event) {
         let end_ns = event.end_ns();
         if self.operations == 0 {
@@ -201,7 +202,7 @@ impl Stream {
         self.duration_ns = self.duration_ns.saturating_add(event.duration_ns);
         self.sizes.add(event.bytes);
         for word in [event.offset.unwrap_or(u64::MAX), event.bytes] {
-            // FNV-1a over words: fast, and equal for equal sequences
+            // FNV-1a over 64-bit words: fast, and equal for equal sequences
             self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3);
         }
         let Some(offset) = event.offset else {
@@ -223,7 +224,7 @@ impl Stream {
         self.last = Some((offset, end));
     }
 
-    /// The pattern of its places.
+    /// Returns the pattern of the offsets.
     pub fn pattern(&self) -> SpatialPattern {
         match self.placed {
             0 => return SpatialPattern::Unknown,
@@ -231,7 +232,7 @@ impl Stream {
             _ => {}
         }
         let steps = self.placed - 1;
-        let nearly = |n: u64| n as f64 >= MOST * steps as f64;
+        let nearly = |n: u64| n as f64 >= REGULAR_SHARE * steps as f64;
         if nearly(self.consecutive) {
             return SpatialPattern::Consecutive;
         }
@@ -259,7 +260,7 @@ impl Stream {
         SpatialPattern::Random
     }
 
-    /// Equal for streams of the same places and lengths in the same order.
+    /// Returns a digest that is equal for streams with the same offsets and lengths in the same order.
     pub fn digest(&self) -> u64 {
         self.digest
     }
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_told_apart() {
+    fn patterns_are_distinguished() {
         let consecutive: Vec<_> = (0..20).map(|i| (i * 10, 10)).collect();
         assert_eq!(pattern(&consecutive), SpatialPattern::Consecutive);
         let strided: Vec<_> = (0..20).map(|i| (i * 100, 10)).collect();
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_another_order() {
+    fn the_digest_detects_another_order() {
         let digest = |places: &[(u64, u64)]| {
             let mut stream = Stream::default();
             for (offset, bytes) in places {

@@ -1,20 +1,20 @@
-//! The calls that are followed, and what their arguments are.
+//! The system calls that are evaluated, and the meaning of their arguments.
 
-/// Where a call that moves bytes does so.
+/// The position at which a call reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// At the position, which it moves.
+pub(crate) enum CallPlace {
+    /// At the file's position, which the call then moves.
     Here,
-    /// Where this argument says.
+    /// At the offset in the argument with this index.
     At(usize),
-    /// Where this argument says; at the position if that is -1.
+    /// At the offset in the argument with this index, or at the file's position if the offset is -1.
     AtOrHere(usize),
 }
 
-/// A call that is followed. Numbers are those of arguments, from 0.
+/// A call that is evaluated. Numbers are indices of arguments, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
-    /// The directory's descriptor, if it has one, path and flags.
+pub(crate) enum Call {
+    /// Opens a file. The fields are the indices of the directory's descriptor (if there is one), of the path, and of the flags.
     Open {
         dir: Option<usize>,
         path: usize,
@@ -23,13 +23,13 @@ pub(super) enum Call {
     Creat,
     Close,
     CloseRange,
-    /// Whether it names the new descriptor.
+    /// Copies a descriptor. `named` is whether an argument gives the number of the new one.
     Dup {
         named: bool,
     },
     Fcntl,
-    Read(Place),
-    Write(Place),
+    Read(CallPlace),
+    Write(CallPlace),
     Seek,
     LlSeek,
     Sync,
@@ -51,7 +51,7 @@ pub(super) enum Call {
     Remove {
         at: bool,
     },
-    /// Asks about a path.
+    /// Queries a path.
     StatPath {
         dir: Option<usize>,
         path: usize,
@@ -72,21 +72,21 @@ pub(super) enum Call {
     Chdir,
     Fchdir,
     Getcwd,
-    /// Two descriptors in an argument.
+    /// Creates two descriptors, whose numbers are shown in an argument.
     Pair {
         argument: usize,
         name: &'static str,
     },
-    /// A descriptor that is no file.
+    /// Creates a descriptor that is not of a file.
     Stream(&'static str),
-    /// Moves bytes of files without a call of its own.
+    /// Moves bytes of files in a way that the trace does not show; the text says how.
     Invisible(&'static str),
 }
 
-/// The call of a name, if it is followed.
-pub(super) fn call(name: &[u8]) -> Option<Call> {
+/// Returns the evaluated call with this name; `None` for other calls.
+pub(crate) fn call(name: &[u8]) -> Option<Call> {
     use Call as C;
-    use Place::{At, AtOrHere, Here};
+    use CallPlace::{At, AtOrHere, Here};
     Some(match name {
         b"openat" => C::Open {
             dir: Some(0),

@@ -1,15 +1,15 @@
-//! Descriptors: which file a call is on, and calls that make, copy and close them.
+//! Descriptors: determines the file of a call, and evaluates calls that create, copy and close descriptors.
 
 use super::{
-    run::{Done, Run},
-    state::{Descriptor, OpenFile},
+    run::{CompletedCall, Run},
+    state::{OpenDescriptor, OpenFile},
     syntax::{
         behind_cwd, descriptor, has_flag, integer, is_constant, name_behind, path_of_name, string,
     },
 };
 use crate::{
     event::{FileId, Op},
-    files::{Inode, Known, UNKNOWN_FILE},
+    files::{Inode, SharedNumber, UNKNOWN_FILE},
 };
 use std::{
     borrow::Cow,
@@ -20,29 +20,30 @@ use std::{
     },
 };
 
-/// Something open at an unknown position.
+/// Creates an open file whose opening the trace does not show; its position is unknown.
 fn found(inode: Arc<Inode>, name: &[u8]) -> Arc<OpenFile> {
     Arc::new(OpenFile {
         inode,
-        position: Known::new(None),
+        position: SharedNumber::new(None),
         append: AtomicBool::new(false),
         stream: is_stream(name),
     })
 }
 
-/// Whether what has this name, as `-y` shows it, has no positions.
+/// Returns whether the object that `-y` shows with this name has no position for reads and writes, such as a pipe.
 fn is_stream(name: &[u8]) -> bool {
-    // with -xx the slash is written as its number
+    // with -xx the slash is written as a hexadecimal number
     let is_path = name.starts_with(b"</") || name.starts_with(b"<\\x2f");
     let is_device = memchr::memmem::find(name, b"<char ").is_some();
     !is_path && !name.starts_with(b"<fd ") || is_device
 }
 
 impl Run<'_> {
-    /// What the descriptor in an argument refers to. One that was never opened becomes known by this.
+    /// Returns the object to which the descriptor in an argument refers. If the trace does not show its opening, adds it with the name that `-y`
+    /// shows.
     pub(super) fn used(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         argument: usize,
     ) -> io::Result<Option<Arc<OpenFile>>> {
         let (Some(fd), name) = descriptor(done.argument(argument)) else {
@@ -55,7 +56,7 @@ impl Run<'_> {
                 if known.shown.as_deref() == Some(name) {
                     return Ok(Some(Arc::clone(&known.open)));
                 }
-                // a name that another path or a removal changed, or another file, whose opening the trace does not have
+                // the file was renamed or removed, or the descriptor is now another file, whose opening is not in the trace
                 let file = self.files.number(&path_of_name(name), self.sink)?;
                 if file == known.open.inode.file() {
                     known.shown = Some(name.into());
@@ -77,7 +78,7 @@ impl Run<'_> {
                 open
             }
         };
-        let entry = Descriptor {
+        let entry = OpenDescriptor {
             open: Arc::clone(&open),
             close_on_exec: false,
             shown: name.map(Into::into),
@@ -86,15 +87,15 @@ impl Run<'_> {
         Ok(Some(open))
     }
 
-    /// The path in an argument, made absolute where the directory is known.
+    /// Returns the path in an argument, made absolute if the directory is known.
     pub(super) fn path(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         dir: Option<usize>,
         path: usize,
     ) -> io::Result<Option<FileId>> {
         let Some(path) = string(done.argument(path)) else {
-            // with AT_EMPTY_PATH newer kernels take NULL for ""
+            // newer kernels accept NULL for "" with AT_EMPTY_PATH
             return match dir {
                 Some(dir) if done.argument(path) == b"NULL" => {
                     Ok(self.used(done, dir)?.map(|open| open.inode.file()))
@@ -115,7 +116,7 @@ impl Run<'_> {
 
     fn absolute<'p>(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         dir: Option<usize>,
         path: &'p [u8],
     ) -> Cow<'p, [u8]> {
@@ -144,8 +145,8 @@ impl Run<'_> {
         }
     }
 
-    /// Takes note of the directory of a task, which `-y` shows behind `AT_FDCWD`.
-    fn learn_cwd(&mut self, done: &Done<'_>, dir: &[u8]) {
+    /// Records the current directory of a task, which `-y` shows after `AT_FDCWD`.
+    fn learn_cwd(&mut self, done: &CompletedCall<'_>, dir: &[u8]) {
         if let Some(shown) = behind_cwd(dir)
             .and_then(|name| name_behind(name, 0))
             .map(path_of_name)
@@ -155,10 +156,10 @@ impl Run<'_> {
         }
     }
 
-    /// `open` and its relatives.
+    /// Evaluates `open` and similar calls.
     pub(super) fn open(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         (dir, path): (Option<usize>, usize),
         flags: &[u8],
     ) -> io::Result<()> {
@@ -176,7 +177,7 @@ impl Run<'_> {
                 }
                 Some(self.files.number(&path_of_name(name), self.sink)?)
             }
-            // without its path a file is known by its descriptor
+            // if the path is not shown, the file is identified by its descriptor
             None if done.argument(path).starts_with(b"0x") => {
                 self.path(done, dir, path)?;
                 let file = self
@@ -202,11 +203,11 @@ impl Run<'_> {
         let stream = name.is_some_and(is_stream);
         let open = Arc::new(OpenFile {
             inode,
-            position: Known::new(Some(0).filter(|_| !stream)),
+            position: SharedNumber::new(Some(0).filter(|_| !stream)),
             append: AtomicBool::new(has_flag(flags, "O_APPEND")),
             stream,
         });
-        let entry = Descriptor {
+        let entry = OpenDescriptor {
             open,
             close_on_exec: has_flag(flags, "O_CLOEXEC"),
             shown: name.map(Into::into),
@@ -215,11 +216,11 @@ impl Run<'_> {
         self.event(done, Op::Open, file, None, 0)
     }
 
-    pub(super) fn close(&mut self, done: &Done<'_>) -> io::Result<()> {
+    pub(super) fn close(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let (Some(fd), name) = descriptor(done.argument(0)) else {
             return Ok(());
         };
-        // of a close that fails nothing is known but a number that may be none
+        // a failed close only shows a number, which may be an invalid descriptor
         let is_known = self.open_file(done.who, fd).is_some();
         if !done.succeeded() && !is_known && name.is_none() {
             return Ok(());
@@ -234,7 +235,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn close_range(&mut self, done: &Done<'_>) -> io::Result<()> {
+    pub(super) fn close_range(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         if !done.succeeded() {
             return Ok(());
         }
@@ -267,8 +268,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies the descriptor of the first argument to the one that the call returned.
-    pub(super) fn duplicate(&mut self, done: &Done<'_>, close_on_exec: bool) -> io::Result<()> {
+    /// Copies the descriptor in the first argument to the one that the call returned.
+    pub(super) fn duplicate(
+        &mut self,
+        done: &CompletedCall<'_>,
+        close_on_exec: bool,
+    ) -> io::Result<()> {
         let Some(to) = done.returned().and_then(|fd| u32::try_from(fd).ok()) else {
             return Ok(());
         };
@@ -279,7 +284,7 @@ impl Run<'_> {
             return Ok(());
         }
         let shown = name_behind(done.outcome.text, 0).or(descriptor(done.argument(0)).1);
-        let entry = Descriptor {
+        let entry = OpenDescriptor {
             open,
             close_on_exec,
             shown: shown.map(Into::into),
@@ -288,7 +293,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn fcntl(&mut self, done: &Done<'_>) -> io::Result<()> {
+    pub(super) fn fcntl(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         if !done.succeeded() {
             return Ok(());
         }
@@ -319,8 +324,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A descriptor of something without positions.
-    pub(super) fn stream(&mut self, done: &Done<'_>, name: &str) -> io::Result<()> {
+    /// Adds a descriptor of an object without positions.
+    pub(super) fn stream(&mut self, done: &CompletedCall<'_>, name: &str) -> io::Result<()> {
         let Some(fd) = done.returned() else {
             return Ok(());
         };
@@ -332,8 +337,13 @@ impl Run<'_> {
         self.install_stream(done, text.as_bytes(), name, close_on_exec)
     }
 
-    /// The two descriptors of `[3, 4]`.
-    pub(super) fn pair(&mut self, done: &Done<'_>, argument: usize, name: &str) -> io::Result<()> {
+    /// Adds the two descriptors in an argument such as `[3, 4]`.
+    pub(super) fn pair(
+        &mut self,
+        done: &CompletedCall<'_>,
+        argument: usize,
+        name: &str,
+    ) -> io::Result<()> {
         if !done.succeeded() {
             return Ok(());
         }
@@ -342,7 +352,7 @@ impl Run<'_> {
         let list = list.strip_suffix(b"]").unwrap_or(list);
         let close_on_exec =
             has_flag(done.argument(1), "O_CLOEXEC") || has_flag(done.argument(1), "SOCK_CLOEXEC");
-        // no name of a pipe or socket has this in it, but a path in the name of a socket can
+        // names of pipes and sockets do not contain this separator, but the path in a socket's name can
         let middle = memchr::memmem::find(list, b", ").unwrap_or(list.len());
         let (first, second) = list.split_at(middle);
         self.install_stream(done, first, name, close_on_exec)?;
@@ -356,7 +366,7 @@ impl Run<'_> {
 
     fn install_stream(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         text: &[u8],
         name: &str,
         close_on_exec: bool,
@@ -373,11 +383,11 @@ impl Run<'_> {
             } else {
                 self.files.inode(file)
             },
-            position: Known::new(Some(0).filter(|_| is_memory)),
+            position: SharedNumber::new(Some(0).filter(|_| is_memory)),
             append: AtomicBool::new(false),
             stream: !is_memory,
         });
-        let entry = Descriptor {
+        let entry = OpenDescriptor {
             open,
             close_on_exec,
             shown: shown.map(Into::into),
@@ -386,7 +396,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn exec(&mut self, done: &Done<'_>, path: usize) -> io::Result<()> {
+    pub(super) fn exec(&mut self, done: &CompletedCall<'_>, path: usize) -> io::Result<()> {
         if !done.succeeded() {
             return Ok(());
         }
@@ -401,12 +411,12 @@ impl Run<'_> {
         group.maps.clear();
         if let Some(path) = string(done.argument(path)) {
             group.process.program = Some(String::from_utf8_lossy(&path).into_owned());
-            group.told = false;
+            group.is_announced = false;
         }
         Ok(())
     }
 
-    pub(super) fn chdir(&mut self, done: &Done<'_>) {
+    pub(super) fn chdir(&mut self, done: &CompletedCall<'_>) {
         if !done.succeeded() {
             return;
         }
@@ -414,11 +424,11 @@ impl Run<'_> {
             return;
         };
         let absolute = self.absolute(done, None, &path).into_owned();
-        // from an unknown directory a relative path leads to one that is unknown, too
+        // a path relative to an unknown directory is unknown, too
         *self.cwds.get_mut(done.who.cwd) = Some(absolute).filter(|path| path.starts_with(b"/"));
     }
 
-    pub(super) fn fchdir(&mut self, done: &Done<'_>) -> io::Result<()> {
+    pub(super) fn fchdir(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         if done.succeeded()
             && let Some(open) = self.used(done, 0)?
         {
@@ -428,7 +438,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn getcwd(&mut self, done: &Done<'_>) {
+    pub(super) fn getcwd(&mut self, done: &CompletedCall<'_>) {
         if done.succeeded()
             && let Some(path) = string(done.argument(0)).filter(|path| path.starts_with(b"/"))
         {
@@ -436,7 +446,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn lseek(&mut self, done: &Done<'_>) -> io::Result<()> {
+    pub(super) fn lseek(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let Some(open) = self.used(done, 0)? else {
             return Ok(());
         };
@@ -447,7 +457,7 @@ impl Run<'_> {
         self.event(done, Op::Seek, open.inode.file(), position, 0)
     }
 
-    pub(super) fn llseek(&mut self, done: &Done<'_>) -> io::Result<()> {
+    pub(super) fn llseek(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let Some(open) = self.used(done, 0)? else {
             return Ok(());
         };
@@ -459,7 +469,7 @@ impl Run<'_> {
     }
 }
 
-/// Takes note of a new position.
+/// Records the new position after a seek.
 fn sought(open: &OpenFile, position: u64, distance: &[u8], whence: &[u8]) {
     if open.stream {
         return;
@@ -473,7 +483,7 @@ fn sought(open: &OpenFile, position: u64, distance: &[u8], whence: &[u8]) {
     }
 }
 
-/// A path below a directory.
+/// Returns the absolute path of a path relative to a directory.
 fn joined(base: &[u8], path: &[u8]) -> Vec<u8> {
     let mut path = path;
     while let Some(rest) = path.strip_prefix(b"./") {

@@ -1,8 +1,8 @@
-//! What calls do to files, and the events that this makes.
+//! Applies the effects of calls on files, and creates the events.
 
 use super::{
-    calls::{Call, Place},
-    run::{Done, Kinship, Run},
+    calls::{Call, CallPlace},
+    run::{CompletedCall, Kinship, Run},
     state::OpenFile,
     syntax::{boxed, descriptor, field, has_flag, integer, unsigned},
 };
@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// Where bytes are moved.
+/// Where a call reads or writes.
 #[derive(Clone, Copy, Debug)]
 enum Spot {
     Here,
@@ -21,8 +21,8 @@ enum Spot {
 }
 
 impl Run<'_> {
-    /// Follows a call that has ended.
-    pub(super) fn apply(&mut self, call: Call, done: &Done<'_>) -> io::Result<()> {
+    /// Evaluates a completed call.
+    pub(super) fn apply(&mut self, call: Call, done: &CompletedCall<'_>) -> io::Result<()> {
         if done.outcome.duration_ns.is_some() {
             self.durations = true;
         }
@@ -74,7 +74,7 @@ impl Run<'_> {
                         "the trace does not show the flags of clone3 (recorded with -e raw or -e verbose=none), so that threads are counted as processes",
                     )?;
                 } else {
-                    // with -e raw the flags of clone come first
+                    // with -e raw, the first argument of clone is the flags
                     kind = Kinship::of_flags(done.argument(0));
                 }
                 for index in 0..4 {
@@ -105,21 +105,21 @@ impl Run<'_> {
             Call::Stream(name) => self.stream(done, name),
             Call::Invisible(name) => self.miss_once(
                 name,
-                "the trace does not show what is read and written by this way",
+                "the trace does not show reads and writes by this call",
             ),
         }
     }
 
-    /// Reads or writes of the descriptor in the first argument.
-    fn transfer(&mut self, done: &Done<'_>, op: Op, place: Place) -> io::Result<()> {
+    /// Evaluates a read or write on the descriptor in the first argument.
+    fn transfer(&mut self, done: &CompletedCall<'_>, op: Op, place: CallPlace) -> io::Result<()> {
         let Some(open) = self.used(done, 0)? else {
             return Ok(());
         };
         let spot = match place {
-            Place::Here => Spot::Here,
-            Place::At(index) => Spot::At(unsigned(done.argument(index))),
-            Place::AtOrHere(index) => match done.argument(index) {
-                // `-e raw` shows the offset in two halves
+            CallPlace::Here => Spot::Here,
+            CallPlace::At(index) => Spot::At(unsigned(done.argument(index))),
+            CallPlace::AtOrHere(index) => match done.argument(index) {
+                // with `-e raw`, the offset is shown in two halves
                 _ if (4..6).any(|flags| has_flag(done.argument(flags), "RWF_APPEND")) => Spot::End,
                 offset if integer(offset) == Some(-1) => Spot::Here,
                 offset => Spot::At(unsigned(offset)),
@@ -128,10 +128,10 @@ impl Run<'_> {
         self.moved(done, op, &open, spot)
     }
 
-    /// Bytes were moved, as many as the call returned.
+    /// Creates the event for bytes that were moved; the call returned their number.
     fn moved(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         op: Op,
         open: &Arc<OpenFile>,
         spot: Spot,
@@ -139,7 +139,7 @@ impl Run<'_> {
         let bytes = done.returned().unwrap_or(0);
         let length = &open.inode.length;
         let appends = op == Op::Write && open.append.load(Relaxed);
-        // Linux appends with O_APPEND even where pwrite names a place
+        // with O_APPEND, Linux appends even if pwrite gives an offset
         let offset = match spot {
             _ if open.stream => None,
             Spot::End => length.get(),
@@ -162,7 +162,7 @@ impl Run<'_> {
         self.event(done, op, open.inode.file(), offset, bytes)
     }
 
-    fn on_descriptor(&mut self, done: &Done<'_>, op: Op) -> io::Result<()> {
+    fn on_descriptor(&mut self, done: &CompletedCall<'_>, op: Op) -> io::Result<()> {
         match self.used(done, 0)? {
             Some(open) => self.event(done, op, open.inode.file(), None, 0),
             None => Ok(()),
@@ -171,7 +171,7 @@ impl Run<'_> {
 
     fn on_path(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         op: Op,
         dir: Option<usize>,
         path: usize,
@@ -182,7 +182,7 @@ impl Run<'_> {
         }
     }
 
-    fn sendfile(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn sendfile(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let spot = match done.argument(2) {
             b"NULL" | b"0" => Spot::Here,
             offset => Spot::At(boxed(offset)),
@@ -196,7 +196,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn copy_range(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn copy_range(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         for (fd, offset, op) in [(0, 1, Op::Read), (2, 3, Op::Write)] {
             let spot = match done.argument(offset) {
                 b"NULL" | b"0" => Spot::Here,
@@ -209,7 +209,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn truncate(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn truncate(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let length = unsigned(done.argument(1));
         let Some(file) = self.path(done, None, 0)? else {
             return Ok(());
@@ -220,7 +220,7 @@ impl Run<'_> {
         self.event(done, Op::Resize, file, None, length.unwrap_or(0))
     }
 
-    fn ftruncate(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn ftruncate(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let length = unsigned(done.argument(1));
         let Some(open) = self.used(done, 0)? else {
             return Ok(());
@@ -237,7 +237,7 @@ impl Run<'_> {
         )
     }
 
-    fn fallocate(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn fallocate(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let end = unsigned(done.argument(2))
             .zip(unsigned(done.argument(3)))
             .and_then(|(offset, bytes)| offset.checked_add(bytes));
@@ -260,7 +260,7 @@ impl Run<'_> {
         self.event(done, Op::Resize, open.inode.file(), None, length)
     }
 
-    fn map(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn map(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         if !done.argument(4).first().is_some_and(u8::is_ascii_digit) {
             return Ok(());
         }
@@ -290,13 +290,13 @@ impl Run<'_> {
             let part = format!("file {}", String::from_utf8_lossy(&path));
             self.miss(
                 &part,
-                "it is mapped into memory, and the trace does not show what is read and written through the mapping",
+                "it is mapped into memory, and the trace does not show reads and writes through the mapping",
             )?;
         }
         Ok(())
     }
 
-    fn unmap(&mut self, done: &Done<'_>) {
+    fn unmap(&mut self, done: &CompletedCall<'_>) {
         let address = integer(done.argument(0)).map(i64::cast_unsigned);
         let (Some(begin), Some(bytes), true) =
             (address, unsigned(done.argument(1)), done.succeeded())
@@ -310,7 +310,7 @@ impl Run<'_> {
         }
     }
 
-    fn msync(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn msync(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let Some(address) = integer(done.argument(0)).map(i64::cast_unsigned) else {
             return Ok(());
         };
@@ -326,7 +326,7 @@ impl Run<'_> {
         }
     }
 
-    fn rename(&mut self, done: &Done<'_>, at: bool) -> io::Result<()> {
+    fn rename(&mut self, done: &CompletedCall<'_>, at: bool) -> io::Result<()> {
         let (from, to) = if at {
             (self.path(done, Some(0), 1)?, self.path(done, Some(2), 3)?)
         } else {
@@ -347,7 +347,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn remove(&mut self, done: &Done<'_>, at: bool) -> io::Result<()> {
+    fn remove(&mut self, done: &CompletedCall<'_>, at: bool) -> io::Result<()> {
         let (dir, path) = if at { (Some(0), 1) } else { (None, 0) };
         let Some(file) = self.path(done, dir, path)? else {
             return Ok(());
@@ -358,7 +358,12 @@ impl Run<'_> {
         self.event(done, Op::Remove, file, None, 0)
     }
 
-    fn stat(&mut self, done: &Done<'_>, dir: Option<usize>, path: usize) -> io::Result<()> {
+    fn stat(
+        &mut self,
+        done: &CompletedCall<'_>,
+        dir: Option<usize>,
+        path: usize,
+    ) -> io::Result<()> {
         let of_descriptor = dir.filter(|_| done.argument(path) == b"\"\"");
         if let Some(dir) = of_descriptor
             && descriptor(done.argument(dir)).0.is_some()
@@ -376,7 +381,7 @@ impl Run<'_> {
         self.event(done, Op::Stat, file, None, 0)
     }
 
-    fn fstat(&mut self, done: &Done<'_>) -> io::Result<()> {
+    fn fstat(&mut self, done: &CompletedCall<'_>) -> io::Result<()> {
         let Some(open) = self.used(done, 0)? else {
             return Ok(());
         };
@@ -389,13 +394,13 @@ impl Run<'_> {
     }
 }
 
-/// The length of a regular file that a call of the family of `stat` told.
-fn length_of(done: &Done<'_>) -> Option<u64> {
-    let told = (1..5)
+/// Returns the length of a regular file, from a call of the `stat` family.
+fn length_of(done: &CompletedCall<'_>) -> Option<u64> {
+    let status = (1..5)
         .map(|index| done.argument(index))
         .find(|argument| argument.starts_with(b"{"))?;
-    if !has_flag(told, "S_IFREG") && memchr::memmem::find(told, b"_mode=0100").is_none() {
+    if !has_flag(status, "S_IFREG") && memchr::memmem::find(status, b"_mode=0100").is_none() {
         return None;
     }
-    field(told, "st_size=").or_else(|| field(told, "stx_size="))
+    field(status, "st_size=").or_else(|| field(status, "stx_size="))
 }

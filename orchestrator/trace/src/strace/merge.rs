@@ -1,12 +1,12 @@
-//! Goes through the lines of one file, or of several in the order of their times.
+//! Reads the lines of one file, or of several files merged by time.
 
 use super::{
-    reader::{Heard, Reader},
+    reader::{ParsedLine, Reader},
     run::Run,
-    syntax::{Prefix, Time, number, prefix},
+    syntax::{CallTime, Prefix, number, prefix},
 };
 use crate::{
-    lines::{Lines, Step, Text, files_below, is_damage, open, unpacked},
+    lines::{LineStep, Lines, Text, files_below, is_damage, open, unpacked},
     sink::{Sink, TextSummary, TraceError},
 };
 use std::{
@@ -18,12 +18,12 @@ use std::{
 
 const KIND: &str = "trace of strace";
 const HINT: &str = "record with `strace -f -ttt -T -y -o FILE`";
-/// Lines that say what a file is not: after so many without a call nobody reads on.
+/// Reading stops after this many lines without a call.
 const MAX_NOISE_AT_BEGIN: u64 = 1000;
-/// Lines that are named one by one if they are not strace's.
+/// Maximum number of invalid lines that are reported individually.
 const NAMED_LINES: u64 = 5;
 const DAY_NS: u64 = 86_400_000_000_000;
-/// The first time, in nanoseconds since 1970, that is taken for one: those of `-r` begin at zero. 1990.
+/// Minimum for a time that is counted from 1970 (the year 1990), nanoseconds; times of `-r` begin at zero.
 const FIRST_TIME_NS: u64 = 631_152_000_000_000_000;
 
 /// A file of a trace.
@@ -33,17 +33,17 @@ struct Source<'a> {
     task: Option<u64>,
     lines: Option<Lines<Text<'a>>>,
     prefix: Prefix,
-    /// Time of the current line, or of the last one that had one.
+    /// Time of the current line or, if it has none, of the last line with a time; nanoseconds.
     time_ns: u64,
     clock: Clock,
     calls: u64,
     noise: u64,
-    step: Step,
-    /// Whether the current line is in the table of `-c` or `-C`, and whether there was one.
+    step: LineStep,
+    /// Whether the current line is in the table that `-c` or `-C` prints, and whether such a table was found.
     table: (bool, bool),
 }
 
-/// The heads of the columns of the table of `-c` and `-C`.
+/// Column headings of the table that `-c` and `-C` print.
 const COLUMNS: [&str; 10] = [
     "%",
     "time",
@@ -57,9 +57,9 @@ const COLUMNS: [&str; 10] = [
     "",
 ];
 
-/// Whether a line begins the table of calls of `-c` and `-C`.
+/// Returns whether a line begins the table that `-c` and `-C` print.
 fn is_table(line: &[u8]) -> bool {
-    // most lines are calls, which begin with a number
+    // most lines are calls, which begin with a digit
     if line.len() > 200 || line.first().is_some_and(u8::is_ascii_digit) {
         return false;
     }
@@ -68,7 +68,7 @@ fn is_table(line: &[u8]) -> bool {
         || line.contains("syscall") && line.split(' ').all(|word| COLUMNS.contains(&word))
 }
 
-/// Makes one time of those of a file's lines.
+/// Converts the times in a file's lines to continuous times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     last_ns: u64,
@@ -76,11 +76,11 @@ struct Clock {
 }
 
 impl Clock {
-    fn read(&mut self, time: Time) -> u64 {
+    fn read(&mut self, time: CallTime) -> u64 {
         match time {
-            Time::Seconds(ns) => ns,
-            Time::OfDay(ns) => {
-                // after midnight it begins anew; lines of several tasks can be out of order by less
+            CallTime::Seconds(ns) => ns,
+            CallTime::OfDay(ns) => {
+                // the time of day restarts at zero after midnight; lines of several tasks can be out of order, but by less than half a day
                 if ns + DAY_NS / 2 < self.last_ns {
                     self.days_ns = self.days_ns.saturating_add(DAY_NS);
                 }
@@ -91,7 +91,7 @@ impl Clock {
     }
 }
 
-/// What happened to a source.
+/// Result of advancing a source.
 enum Next {
     Line,
     End,
@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
             clock: Clock::default(),
             calls: 0,
             noise: 0,
-            step: Step::End,
+            step: LineStep::End,
             table: (false, false),
         }
     }
@@ -122,13 +122,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Goes to the next line.
+    /// Advances to the next line.
     fn advance(&mut self) -> Result<Next, TraceError> {
         let Some(lines) = &mut self.lines else {
             return Ok(Next::End);
         };
         match lines.advance() {
-            Ok(Step::End) => return Ok(Next::End),
+            Ok(LineStep::End) => return Ok(Next::End),
             Ok(step) => self.step = step,
             Err(error) if is_damage(&error) => return Ok(Next::Damaged(error)),
             Err(error) => {
@@ -144,8 +144,8 @@ impl<'a> Source<'a> {
             self.prefix.time = None;
         }
         if let Some(time) = self.prefix.time {
-            if matches!(time, Time::Seconds(ns) if ns < FIRST_TIME_NS) {
-                // behind good lines it is one damaged line, or a row of the table
+            if matches!(time, CallTime::Seconds(ns) if ns < FIRST_TIME_NS) {
+                // after valid lines, this is a single damaged line or a row of the table
                 if self.calls > 0 || self.table.0 {
                     self.prefix.time = None;
                     return Ok(Next::Line);
@@ -163,12 +163,14 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Reads a trace from a file, a pipe or any other text, plain or gzipped; a pipe's events come as its lines do.
+/// Reads a trace from a file, a pipe or any other text, plain or gzip-compressed. From a pipe, events are passed on as lines arrive.
 ///
-/// `name` stands for it in errors and gaps. Times of the day (`-tt`) are read, too, but the trace then has no [`TextSummary::began_unix_ns`].
+/// `name` denotes the trace in errors and reports of missing parts. Times of day (`-tt`) are accepted, but then [`TextSummary::began_unix_ns`] is
+/// `None`.
 ///
 /// # Errors
-/// [`TraceError::Read`] if it cannot be read, [`TraceError::NotATrace`] if it has no line of strace's with a time, [`TraceError::Sink`] from the sink.
+/// [`TraceError::Read`] if the trace cannot be read, [`TraceError::NotATrace`] if no line is a line of strace with a time, [`TraceError::Sink`] if
+/// the sink fails.
 pub fn read_strace(
     text: impl Read + Send,
     name: &Path,
@@ -187,13 +189,14 @@ pub fn read_strace(
     merge(vec![source], sink)
 }
 
-/// Reads a trace from its files: one of `strace -f`, or those of `strace -ff`, named `NAME.PID`, or a directory with them; plain or gzipped.
+/// Reads a trace from its files, or a directory with them: one file of `strace -f`, or files of `strace -ff` named `NAME.PID`; plain or
+/// gzip-compressed.
 ///
-/// Files whose names differ before the number are of runs of strace that may have been on different machines: in these, a number that comes twice is
-/// of two processes.
+/// Files whose names differ before the number are of different runs of strace, possibly on different machines: the same number in both then denotes
+/// two different processes.
 ///
 /// # Errors
-/// As of [`read_strace`]. A file without a line is passed over if others have some.
+/// The same as for [`read_strace`]. A file without valid lines is skipped if other files have some.
 pub fn read_strace_files(
     paths: &[PathBuf],
     sink: &mut dyn Sink,
@@ -219,7 +222,7 @@ pub fn read_strace_files(
     merge(sources, sink)
 }
 
-/// The number of the task at the end of a name, and what stands before it, for names such as `out.12`, `out.12.gz` and `out.12.strace.gz`.
+/// Returns the task number at the end of a file name, and the part before it, for names such as `out.12`, `out.12.gz` and `out.12.strace.gz`.
 fn task_of(path: &Path) -> Option<(Vec<u8>, u64)> {
     let mut name = path.as_os_str().as_encoded_bytes();
     for ending in [".gz", ".strace", ".txt", ".log"] {
@@ -230,7 +233,7 @@ fn task_of(path: &Path) -> Option<(Vec<u8>, u64)> {
     Some((name[..point].to_vec(), task))
 }
 
-/// When the first line that has a time is; `None` of a file without one.
+/// Returns the first time in a source; `None` if no line has one.
 fn first_time(source: &Source<'_>) -> Result<Option<u64>, TraceError> {
     let text = open(&source.name).map_err(|error| source.failed(error))?;
     let mut probe = Source::new(source.name.clone(), 0, None, Some(text));
@@ -253,12 +256,12 @@ fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn Sink) -> Result<TextSummar
         named: 0,
         has_fractions: false,
     };
-    // earliest first; at the same time one that is already read goes on before another begins
+    // earliest line first; at equal times, a source already being read precedes one that has not begun
     let mut waiting = BinaryHeap::new();
     let alone = sources.len() == 1;
     for (index, source) in sources.iter_mut().enumerate() {
         let first = if alone { Some(0) } else { first_time(source)? };
-        // one without a time comes first, to be told as what it is
+        // a source without a time comes first, so that the error is reported
         waiting.push(Reverse((first.unwrap_or(0), 1_u8, index)));
         if let Some(first) = first.filter(|_| !alone) {
             merge.began_ns = Some(merge.began_ns.unwrap_or(first).min(first));
@@ -271,7 +274,7 @@ fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn Sink) -> Result<TextSummar
                 let text = open(&source.name).map_err(|error| source.failed(error))?;
                 source.lines = Some(Lines::new(text));
             }
-            if !merge.advance(source)? {
+            if merge.advance(source)? == SourceState::Closed {
                 continue;
             }
         }
@@ -280,7 +283,7 @@ fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn Sink) -> Result<TextSummar
             .map_or(u64::MAX, |Reverse((time, _, _))| *time);
         loop {
             merge.take(source)?;
-            if !merge.advance(source)? {
+            if merge.advance(source)? == SourceState::Closed {
                 break;
             }
             if source.time_ns > until {
@@ -292,39 +295,46 @@ fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn Sink) -> Result<TextSummar
     merge.finish(&sources)
 }
 
+/// State of a source after advancing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SourceState {
+    AtLine,
+    Closed,
+}
+
 struct Merge<'s> {
     reader: Reader<'s>,
     began_ns: Option<u64>,
     summary: TextSummary,
     noise: u64,
-    /// How many of these lines are named.
+    /// Number of invalid lines reported individually.
     named: u64,
-    /// Whether a time is no whole second.
+    /// Whether any time has a fraction of a second.
     has_fractions: bool,
 }
 
 impl Merge<'_> {
-    /// Goes to the next line of a source, which is closed at its end.
-    fn advance(&mut self, source: &mut Source<'_>) -> Result<bool, TraceError> {
+    /// Advances a source to its next line; closes the source at its end.
+    fn advance(&mut self, source: &mut Source<'_>) -> Result<SourceState, TraceError> {
         match source.advance()? {
-            Next::Line => Ok(true),
+            Next::Line => Ok(SourceState::AtLine),
             Next::End => {
                 source.lines = None;
-                Ok(false)
+                Ok(SourceState::Closed)
             }
             Next::Damaged(error) => {
                 let line = source.lines.take().map_or(0, |lines| lines.number());
-                let part = format!("{} behind line {line}", source.name.display());
+                let part = format!("{} after line {line}", source.name.display());
                 self.reader
                     .run
                     .miss(&part, &format!("it cannot be unpacked: {error}"))
                     .map_err(TraceError::Sink)?;
-                Ok(false)
+                Ok(SourceState::Closed)
             }
         }
     }
 
-    /// Takes the current line of a source.
+    /// Processes the current line of a source.
     fn take(&mut self, source: &mut Source<'_>) -> Result<(), TraceError> {
         self.summary.lines += 1;
         let Some(lines) = &source.lines else {
@@ -333,7 +343,7 @@ impl Merge<'_> {
         if source.prefix.time.is_some() && self.began_ns.is_none() {
             self.began_ns = Some(source.time_ns);
         }
-        if let Some(Time::Seconds(_)) = source.prefix.time
+        if let Some(CallTime::Seconds(_)) = source.prefix.time
             && self.summary.began_unix_ns.is_none()
         {
             self.summary.began_unix_ns = self.began_ns;
@@ -345,7 +355,7 @@ impl Merge<'_> {
         }
         let start_ns = source.time_ns.saturating_sub(self.began_ns.unwrap_or(0));
         let problem = match source.step {
-            Step::Line => {
+            LineStep::Line => {
                 let heard = self
                     .reader
                     .line(
@@ -357,19 +367,19 @@ impl Merge<'_> {
                     )
                     .map_err(TraceError::Sink)?;
                 match heard {
-                    Heard::Call => {
+                    ParsedLine::Call => {
                         source.calls += 1;
                         return Ok(());
                     }
-                    Heard::Remark => return Ok(()),
-                    Heard::Noise => {
+                    ParsedLine::Remark => return Ok(()),
+                    ParsedLine::Noise => {
                         "it is not a line of strace: damage, or output of the program, if both were written to one file"
                     }
                 }
             }
-            Step::TooLong => "it is longer than 16 MiB and was passed over",
-            Step::Torn => "the last line is cut off",
-            Step::End => return Ok(()),
+            LineStep::TooLong => "it is longer than 16 MiB and was skipped",
+            LineStep::Torn => "the last line is cut off",
+            LineStep::End => return Ok(()),
         };
         source.noise += 1;
         self.noise += 1;
@@ -402,11 +412,11 @@ impl Merge<'_> {
                 .miss("times", problem)
                 .map_err(TraceError::Sink)?;
         }
-        self.tell_gaps().map_err(TraceError::Sink)?;
+        self.report_gaps().map_err(TraceError::Sink)?;
         Ok(self.summary)
     }
 
-    fn tell_gaps(&mut self) -> io::Result<()> {
+    fn report_gaps(&mut self) -> io::Result<()> {
         self.reader.finish();
         self.noise += self.reader.cut;
         let run = &mut self.reader.run;
@@ -426,7 +436,7 @@ impl Merge<'_> {
         }
         let (open, ends) = run.halves;
         if open > 0 {
-            run.miss("calls", &format!("{open} calls began and did not end"))?;
+            run.miss("calls", &format!("{open} calls have no end in the trace"))?;
         }
         if ends > 0 {
             run.miss(
@@ -439,7 +449,7 @@ impl Merge<'_> {
             run.miss(
                 "mappings",
                 &format!(
-                    "{mapped} files were mapped to be read, and the trace does not show what was read through the mappings"
+                    "{mapped} files were mapped for reading, and the trace does not show reads through the mappings"
                 ),
             )?;
         }

@@ -1,15 +1,15 @@
-//! Text of `strace -f -ttt -T -y`, in one file or in one for each task (`-ff`).
+//! Reads text of `strace -f -ttt -T -y`, in one file or in one for each task (`-ff`).
 //!
-//! Files of one run are merged by the times of their lines, so that what a process inherits is known when it uses it. A file is open only while its
-//! tasks live, and of each open file one block is in memory.
+//! Files of one run are merged by the times of their lines, so that inherited descriptors are known before a process uses them. A file is open only
+//! while its task exists, and one block of each open file is in memory.
 
-mod calls;
+pub(crate) mod calls;
 mod descriptors;
 mod effects;
 mod merge;
 mod reader;
 mod run;
 mod state;
-mod syntax;
+pub(crate) mod syntax;
 
 pub use merge::{read_strace, read_strace_files};

@@ -1,47 +1,47 @@
-//! From lines to calls: joins what strace tore apart, and knows tasks by the numbers in front of lines.
+//! Converts lines to calls: joins calls that strace wrote in several parts, and identifies tasks by the numbers at the beginning of lines.
 
 use super::{
     calls::call,
-    run::{Done, Run},
+    run::{CompletedCall, Run},
     state::TaskId,
-    syntax::{Arguments, Prefix, outcome},
+    syntax::{CallArguments, Prefix, outcome},
 };
 use memchr::memmem;
 use std::io;
 
-/// The longest beginning of a call that is kept until the call ends. A program can have as many as it has tasks.
+/// Maximum number of bytes kept of an unfinished call. There can be as many unfinished calls as tasks.
 const MAX_BEGUN_BYTES: usize = 256 << 10;
 
 const RESUMED: &[u8] = b"<... ";
 
-/// What a line was.
+/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// A call, or half of one.
+pub(super) enum ParsedLine {
+    /// A call, or a part of one.
     Call,
-    /// Something else that strace writes.
+    /// Other output of strace.
     Remark,
-    /// Nothing that strace writes.
+    /// Not output of strace.
     Noise,
 }
 
-/// A call within whose line something else was written: a message of strace, or output of the program to the same file.
+/// A call in whose line other output was written: a message of strace, or output of the program to the same file.
 struct Interrupted {
     space: u32,
-    /// The task, if the call is followed.
+    /// The task, if the call is one that is evaluated.
     task: Option<TaskId>,
     start_ns: u64,
-    /// Whether a message of strace interrupted it: without one, a line that does not go on is damaged.
+    /// Whether a message of strace interrupted the call. If not, and if no line continues the call, its line is damaged.
     by_strace: bool,
 }
 
-/// Takes one line after another.
+/// Processes one line after another.
 pub(super) struct Reader<'s> {
     pub(super) run: Run<'s>,
-    /// A call that was put together.
+    /// Buffer for a call joined from its parts.
     joined: Vec<u8>,
     interrupted: Option<Interrupted>,
-    /// Lines that end within a call which does not go on.
+    /// Number of lines that end within a call and that no later line continues.
     pub(super) cut: u64,
 }
 
@@ -55,7 +55,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes a line. `number` is that of the task if the line itself does not tell it.
+    /// Processes a line. `number` is the task number, used if the line itself has none.
     pub(super) fn line(
         &mut self,
         space: u32,
@@ -63,31 +63,31 @@ impl<'s> Reader<'s> {
         prefix: Prefix,
         line: &[u8],
         start_ns: u64,
-    ) -> io::Result<Heard> {
+    ) -> io::Result<ParsedLine> {
         let body = &line[prefix.body..];
         let number = prefix.pid.or(number);
         if let Some(call) = self.interrupted.take_if(|call| call.space == space) {
             if prefix.time.is_some() {
                 self.give_up(&call);
-            } else if self.goes_on(&call, line)? {
-                return Ok(Heard::Call);
+            } else if self.resumes_later(&call, line)? {
+                return Ok(ParsedLine::Call);
             } else {
                 self.interrupted = Some(call);
             }
         }
         match body.first() {
-            None => return Ok(Heard::Remark),
+            None => return Ok(ParsedLine::Remark),
             Some(b'a'..=b'z' | b'_') => {}
             Some(b'<') if body.starts_with(RESUMED) && prefix.time.is_some() => {
                 return self.resumed(space, number, body);
             }
-            // stacks of -k, data of -e read and -e write
-            Some(b'<' | b'>') => return Ok(Heard::Remark),
-            Some(b'|' | b'*' | b'=') if is_dump(body) => return Ok(Heard::Remark),
+            // stack traces of -k, data of -e read and -e write
+            Some(b'<' | b'>') => return Ok(ParsedLine::Remark),
+            Some(b'|' | b'*' | b'=') if is_dump(body) => return Ok(ParsedLine::Remark),
             Some(b'+') if body.starts_with(b"+++ ") => {
                 return self.ended(space, number, body);
             }
-            Some(b'-') if body.starts_with(b"--- ") => return Ok(Heard::Remark),
+            Some(b'-') if body.starts_with(b"--- ") => return Ok(ParsedLine::Remark),
             Some(_) => {
                 return self.attached(space, body);
             }
@@ -103,7 +103,7 @@ impl<'s> Reader<'s> {
             return self.attached(space, body);
         }
         if prefix.time.is_none() {
-            return Ok(Heard::Noise);
+            return Ok(ParsedLine::Noise);
         }
         let message = match memmem::rfind(body, b"strace: Process ") {
             Some(at) if memmem::find(&body[at..], b" attached").is_some() => Some(at),
@@ -120,29 +120,29 @@ impl<'s> Reader<'s> {
                 self.interrupted = Some(interrupted);
                 self.attached(space, &body[message..])?;
             }
-            return Ok(Heard::Call);
+            return Ok(ParsedLine::Call);
         };
         let id = self.run.task(space, number)?;
         if let Some(text) = unfinished(body) {
             self.begin(id, text, start_ns)?;
-            return Ok(Heard::Call);
+            return Ok(ParsedLine::Call);
         }
-        let Some(arguments) = Arguments::split(&body[bracket + 1..]) else {
+        let Some(arguments) = CallArguments::split(&body[bracket + 1..]) else {
             self.begin(id, &body[..message.unwrap_or(body.len())], start_ns)?;
             interrupted.task = Some(id);
             self.interrupted = Some(interrupted);
             if let Some(message) = message {
                 self.attached(space, &body[message..])?;
             }
-            return Ok(Heard::Call);
+            return Ok(ParsedLine::Call);
         };
         let Some(outcome) = outcome(arguments.rest) else {
-            return Ok(Heard::Noise);
+            return Ok(ParsedLine::Noise);
         };
         let Some(who) = self.run.who(id) else {
-            return Ok(Heard::Noise);
+            return Ok(ParsedLine::Noise);
         };
-        let done = Done {
+        let done = CompletedCall {
             id,
             who,
             arguments: &arguments,
@@ -150,11 +150,11 @@ impl<'s> Reader<'s> {
             start_ns,
         };
         self.run.apply(call, &done)?;
-        Ok(Heard::Call)
+        Ok(ParsedLine::Call)
     }
 
-    /// Takes a line that may be the rest of a call. Returns whether it is.
-    fn goes_on(&mut self, call: &Interrupted, line: &[u8]) -> io::Result<bool> {
+    /// Processes a line that may be the continuation of a call. Returns whether it is one.
+    fn resumes_later(&mut self, call: &Interrupted, line: &[u8]) -> io::Result<bool> {
         let torn = unfinished(line);
         let Some(id) = call.task else {
             return Ok(torn.is_some() || memmem::find(line, b") ").is_some());
@@ -175,12 +175,12 @@ impl<'s> Reader<'s> {
         let Some(kind) = super::calls::call(name) else {
             return Ok(false);
         };
-        // the program's output ends the arguments with anything; strace's message is cut off, and the arguments go on
+        // output of the program can end the arguments anywhere; after a message of strace they continue
         let arguments = match line.split_first() {
-            Some((b')', rest)) => Arguments::interrupted(&self.joined[bracket + 1..], rest),
+            Some((b')', rest)) => CallArguments::interrupted(&self.joined[bracket + 1..], rest),
             _ => {
                 self.joined.extend_from_slice(line);
-                match Arguments::split(&self.joined[bracket + 1..]) {
+                match CallArguments::split(&self.joined[bracket + 1..]) {
                     Some(arguments) => arguments,
                     None => return Ok(false),
                 }
@@ -190,7 +190,7 @@ impl<'s> Reader<'s> {
             return Ok(false);
         };
         self.run.end(id);
-        let done = Done {
+        let done = CompletedCall {
             id,
             who,
             arguments: &arguments,
@@ -201,7 +201,7 @@ impl<'s> Reader<'s> {
         Ok(true)
     }
 
-    /// Lets go of a call that was interrupted and does not go on.
+    /// Discards an interrupted call that has no continuation.
     fn give_up(&mut self, call: &Interrupted) {
         if !call.by_strace {
             self.cut += 1;
@@ -211,7 +211,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes note that there are no more lines.
+    /// Processes the end of the input.
     pub(super) fn finish(&mut self) {
         if let Some(call) = self.interrupted.take() {
             self.give_up(&call);
@@ -229,20 +229,20 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    fn resumed(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<Heard> {
+    fn resumed(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<ParsedLine> {
         let rest = &body[RESUMED.len()..];
         let Some(end) = memmem::find(rest, b" resumed>") else {
-            return Ok(Heard::Noise);
+            return Ok(ParsedLine::Noise);
         };
         let name = &rest[..end];
         let tail = &rest[end + b" resumed>".len()..];
         let Some(call) = call(name) else {
-            return Ok(Heard::Call);
+            return Ok(ParsedLine::Call);
         };
         let id = self.run.task(space, number)?;
         let Some(begun) = self.run.end(id) else {
             self.run.halves.1 += 1;
-            return Ok(Heard::Call);
+            return Ok(ParsedLine::Call);
         };
         let is_same = begun
             .text
@@ -250,18 +250,18 @@ impl<'s> Reader<'s> {
             .is_some_and(|rest| rest.first() == Some(&b'('));
         if !is_same {
             self.run.halves.1 += 1;
-            return Ok(Heard::Call);
+            return Ok(ParsedLine::Call);
         }
         self.joined.clear();
         self.joined.extend_from_slice(&begun.text[name.len() + 1..]);
         self.joined.extend_from_slice(tail);
-        let Some(arguments) = Arguments::split(&self.joined) else {
-            return Ok(Heard::Noise);
+        let Some(arguments) = CallArguments::split(&self.joined) else {
+            return Ok(ParsedLine::Noise);
         };
         let (Some(outcome), Some(who)) = (outcome(arguments.rest), self.run.who(id)) else {
-            return Ok(Heard::Noise);
+            return Ok(ParsedLine::Noise);
         };
-        let done = Done {
+        let done = CompletedCall {
             id,
             who,
             arguments: &arguments,
@@ -269,11 +269,11 @@ impl<'s> Reader<'s> {
             start_ns: begun.start_ns,
         };
         self.run.apply(call, &done)?;
-        Ok(Heard::Call)
+        Ok(ParsedLine::Call)
     }
 
-    /// `+++ exited with 0 +++`, `+++ killed by SIGKILL +++`, `+++ superseded by execve in pid 7 +++`.
-    fn ended(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<Heard> {
+    /// Processes a line such as `+++ exited with 0 +++`, `+++ killed by SIGKILL +++` or `+++ superseded by execve in pid 7 +++`.
+    fn ended(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<ParsedLine> {
         let id = self.run.task(space, number)?;
         match body.strip_prefix(b"+++ superseded by execve in pid ") {
             Some(rest) => {
@@ -284,41 +284,42 @@ impl<'s> Reader<'s> {
             }
             None => self.run.exited(id)?,
         }
-        Ok(Heard::Remark)
+        Ok(ParsedLine::Remark)
     }
 
-    /// What `strace` says on its standard error, where its lines go without `-o`.
-    fn attached(&mut self, space: u32, body: &[u8]) -> io::Result<Heard> {
+    /// Processes messages of `strace` on its standard error, to which it also writes the trace without `-o`.
+    fn attached(&mut self, space: u32, body: &[u8]) -> io::Result<ParsedLine> {
         let words = body.strip_prefix(b"strace: ").unwrap_or(body);
         let Some(rest) = words.strip_prefix(b"Process ") else {
             return Ok(if words.len() < body.len() {
-                Heard::Remark
+                ParsedLine::Remark
             } else {
-                Heard::Noise
+                ParsedLine::Noise
             });
         };
         let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
         match (super::syntax::number(&rest[..end]), &rest[end..]) {
             (Some(number), rest) if rest.starts_with(b" attached") => {
                 self.run.attached(space, number)?;
-                Ok(Heard::Remark)
+                Ok(ParsedLine::Remark)
             }
-            (Some(_), _) => Ok(Heard::Remark),
-            (None, _) => Ok(Heard::Noise),
+            (Some(_), _) => Ok(ParsedLine::Remark),
+            (None, _) => Ok(ParsedLine::Noise),
         }
     }
 }
 
-/// The beginning of a call that ends in a later line.
+/// Returns the beginning of a call whose end is in a later line; `None` if the line is not one.
 fn unfinished(body: &[u8]) -> Option<&[u8]> {
     let inner = body.trim_ascii_end().strip_suffix(b" ...>")?;
     let begin = memchr::memrchr(b'<', inner)?;
-    // with -ff, `execve` in a thread goes on in the file of the process
+    // with -ff, `execve` in a thread continues in the file of the process
     let is_torn = &inner[begin..] == b"<unfinished" || inner[begin..].starts_with(b"<pid changed ");
     is_torn.then(|| &inner[..begin])
 }
 
-/// Data that `-e read` and `-e write` show below a call: `| 00000  61 ...`, `* 9 bytes in buffer 0`, `= 2 buffers in vector 0`.
+/// Returns whether a line is data that `-e read` and `-e write` print below a call: `| 00000  61 ...`, `* 9 bytes in buffer 0`, `= 2 buffers in
+/// vector 0`.
 fn is_dump(body: &[u8]) -> bool {
     let Some((mark, rest)) = body.split_first() else {
         return false;

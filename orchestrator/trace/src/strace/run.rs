@@ -1,9 +1,12 @@
-//! A run as its trace tells it: tasks that come and go, and what they are said to do.
+//! A traced run: its tasks and their calls.
 
 use super::{
     calls::{Call, call},
-    state::{Begun, Cwd, Descriptor, Group, OpenFile, Shared, Table, Task, TaskId, Who},
-    syntax::{Arguments, Outcome, has_flag},
+    state::{
+        Cwd, DescriptorTable, OpenDescriptor, OpenFile, SharedTable, StartedCall, TaskId,
+        TaskResources, ThreadGroup, TracedTask,
+    },
+    syntax::{CallArguments, CallOutcome, has_flag},
 };
 use crate::{
     event::{Api, Event, FileId, Op, ProcessId},
@@ -16,28 +19,28 @@ use std::{
     sync::Arc,
 };
 
-/// A call with its result.
+/// A completed call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Done<'a> {
-    /// The task.
+pub(super) struct CompletedCall<'a> {
+    /// The task that made the call.
     pub(super) id: TaskId,
-    /// What the task has.
-    pub(super) who: Who,
-    /// The call's arguments.
-    pub(super) arguments: &'a Arguments<'a>,
-    /// How it ended.
-    pub(super) outcome: Outcome<'a>,
-    /// When it began.
+    /// The resources of the task.
+    pub(super) who: TaskResources,
+    /// Arguments of the call.
+    pub(super) arguments: &'a CallArguments<'a>,
+    /// Result of the call.
+    pub(super) outcome: CallOutcome<'a>,
+    /// Start, nanoseconds since the start of the trace.
     pub(super) start_ns: u64,
 }
 
-impl Done<'_> {
-    /// Whether it did what it was called for.
+impl CompletedCall<'_> {
+    /// Returns whether the call succeeded.
     pub(super) fn succeeded(&self) -> bool {
         self.outcome.value.is_some()
     }
 
-    /// The bytes, descriptor or task that it returned.
+    /// Returns the non-negative result: bytes, a descriptor or a task number.
     pub(super) fn returned(&self) -> Option<u64> {
         self.outcome
             .value
@@ -49,7 +52,7 @@ impl Done<'_> {
     }
 }
 
-/// A call that makes a task and has not ended.
+/// An unfinished call that creates a task.
 #[derive(Clone, Copy, Debug)]
 struct Birth {
     parent: TaskId,
@@ -57,11 +60,11 @@ struct Birth {
     child: Option<u64>,
 }
 
-/// How many descriptors processes may have from their parents, all together: what a trace can ask for by starting processes grows with the square of its
-/// length.
+/// Maximum total number of descriptors that existing processes inherited from their parents. Without a limit, this number would grow with the square
+/// of the trace's length if a program keeps starting processes.
 const MAX_INHERITED: usize = 1 << 22;
 
-/// What a task shares with the one that made it.
+/// Which resources a new task shares with its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinship {
     thread: bool,
@@ -70,7 +73,7 @@ pub(super) struct Kinship {
 }
 
 impl Kinship {
-    /// Reads the flags of `clone` and `clone3`.
+    /// Parses the flags of `clone` and `clone3`.
     pub(super) fn of_flags(text: &[u8]) -> Self {
         Self {
             thread: has_flag(text, "CLONE_THREAD"),
@@ -80,29 +83,29 @@ impl Kinship {
     }
 }
 
-/// The state of a trace that is read.
+/// The state while a trace is read.
 pub(super) struct Run<'s> {
     pub(super) sink: &'s mut dyn Sink,
     pub(super) files: Files,
-    pub(super) groups: Shared<Group>,
-    pub(super) tables: Shared<Table>,
-    pub(super) cwds: Shared<Cwd>,
-    tasks: HashMap<TaskId, Task>,
+    pub(super) groups: SharedTable<ThreadGroup>,
+    pub(super) tables: SharedTable<DescriptorTable>,
+    pub(super) cwds: SharedTable<Cwd>,
+    tasks: HashMap<TaskId, TracedTask>,
     births: Vec<Birth>,
-    /// On each machine the task whose lines bear no number while it is alone, once its number is known.
+    /// For each machine, the number of its first task, once it is known. Lines of this task have no number while it is the only one.
     first_tasks: HashMap<u32, u64>,
     processes: u32,
     inherited: usize,
-    /// Files of which it was said that writes are invisible.
+    /// Files whose writes through a mapping were reported as not visible.
     pub(super) mapped: HashSet<FileId>,
-    /// Files of which a mapping was seen through which only reads go.
+    /// Files with a read-only mapping.
     pub(super) read_mapped: HashSet<FileId>,
-    told: BTreeSet<&'static str>,
-    /// Calls that never ended, and ends of calls that never began.
+    reported_gaps: BTreeSet<&'static str>,
+    /// Number of calls without an end, and of ends without a beginning.
     pub(super) halves: (u64, u64),
-    /// Whether a duration was seen.
+    /// Whether any call had a duration.
     pub(super) durations: bool,
-    /// Calls that did what they were called for, and calls that failed.
+    /// Number of calls that succeeded, and that failed.
     pub(super) outcomes: (u64, u64),
 }
 
@@ -111,9 +114,9 @@ impl<'s> Run<'s> {
         Self {
             sink,
             files: Files::default(),
-            groups: Shared::default(),
-            tables: Shared::default(),
-            cwds: Shared::default(),
+            groups: SharedTable::default(),
+            tables: SharedTable::default(),
+            cwds: SharedTable::default(),
             tasks: HashMap::new(),
             births: Vec::new(),
             first_tasks: HashMap::new(),
@@ -121,14 +124,14 @@ impl<'s> Run<'s> {
             inherited: 0,
             mapped: HashSet::new(),
             read_mapped: HashSet::new(),
-            told: BTreeSet::new(),
+            reported_gaps: BTreeSet::new(),
             halves: (0, 0),
             durations: false,
             outcomes: (0, 0),
         }
     }
 
-    /// Tells the sink of a gap.
+    /// Reports a missing part to the sink.
     pub(super) fn miss(&mut self, part: &str, problem: &str) -> io::Result<()> {
         self.sink.missing(&Missing {
             part: part.to_owned(),
@@ -136,15 +139,15 @@ impl<'s> Run<'s> {
         })
     }
 
-    /// Tells the sink of a gap that concerns the whole trace, once.
+    /// Reports a missing part that concerns the whole trace to the sink, but only once.
     pub(super) fn miss_once(&mut self, part: &'static str, problem: &str) -> io::Result<()> {
-        if self.told.insert(part) {
+        if self.reported_gaps.insert(part) {
             self.miss(part, problem)?;
         }
         Ok(())
     }
 
-    /// Finds the task that a line is of, which is new if nothing was heard of it.
+    /// Returns the task of a line; creates it if it is new.
     pub(super) fn task(&mut self, space: u32, number: Option<u64>) -> io::Result<TaskId> {
         let number = match number {
             Some(number) => number,
@@ -164,7 +167,7 @@ impl<'s> Run<'s> {
             self.born(parent, number, kind)?;
             return Ok(id);
         }
-        // strace -f without -o begins to number lines when there are two tasks
+        // strace -f without -o numbers lines only when there are two or more tasks
         let first = TaskId { space, number: 0 };
         if number != 0
             && !self.first_tasks.contains_key(&space)
@@ -174,7 +177,7 @@ impl<'s> Run<'s> {
             task.who.thread = number;
             let group = self.groups.get_mut(task.who.group);
             group.process.pid = Some(number);
-            group.told = false;
+            group.is_announced = false;
             self.tasks.insert(id, task);
             for birth in &mut self.births {
                 if birth.parent == first {
@@ -187,17 +190,17 @@ impl<'s> Run<'s> {
             pid: Some(number).filter(|&number| number != 0),
             ..Process::default()
         })?;
-        let who = Who {
+        let who = TaskResources {
             thread: number,
             group: self.groups.add(group),
-            table: self.tables.add(Table::new()),
+            table: self.tables.add(DescriptorTable::new()),
             cwd: self.cwds.add(None),
         };
-        self.tasks.insert(id, Task { who, begun: None });
+        self.tasks.insert(id, TracedTask { who, begun: None });
         Ok(id)
     }
 
-    /// The task of a line without a number: the only one left, or the first one.
+    /// Returns the number of the task to which a line without a number belongs: the first task, or the only task left after the first one has ended.
     fn unnumbered(&self, space: u32) -> u64 {
         match self.first_tasks.get(&space) {
             None => 0,
@@ -218,26 +221,26 @@ impl<'s> Run<'s> {
         }
     }
 
-    fn new_group(&mut self, process: Process) -> io::Result<Group> {
+    fn new_group(&mut self, process: Process) -> io::Result<ThreadGroup> {
         let id = ProcessId(self.processes);
         self.processes = self
             .processes
             .checked_add(1)
             .ok_or_else(|| io::Error::other("too many processes"))?;
-        Ok(Group {
+        Ok(ThreadGroup {
             id,
             process,
-            told: false,
-            ..Group::default()
+            is_announced: false,
+            ..ThreadGroup::default()
         })
     }
 
-    /// What a task has.
-    pub(super) fn who(&self, id: TaskId) -> Option<Who> {
+    /// Returns the resources of a task; `None` if it does not exist.
+    pub(super) fn who(&self, id: TaskId) -> Option<TaskResources> {
         self.tasks.get(&id).map(|task| task.who)
     }
 
-    /// A task begins a call that ends in a later line.
+    /// Records that a task begins a call whose end is in a later line.
     pub(super) fn begin(&mut self, id: TaskId, text: &[u8], start_ns: u64) {
         let kind = match text.split(|byte| *byte == b'(').next().and_then(call) {
             Some(Call::Fork) => Some(Kinship::of_flags(text)),
@@ -261,17 +264,17 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// What was shown of the call that a task is in.
-    pub(super) fn begun(&mut self, id: TaskId) -> Option<&mut Begun> {
+    /// Returns the unfinished call of a task.
+    pub(super) fn begun(&mut self, id: TaskId) -> Option<&mut StartedCall> {
         self.tasks.get_mut(&id).and_then(|task| task.begun.as_mut())
     }
 
-    /// The call that a task is in, which ends now.
-    pub(super) fn end(&mut self, id: TaskId) -> Option<Begun> {
+    /// Removes and returns the unfinished call of a task.
+    pub(super) fn end(&mut self, id: TaskId) -> Option<StartedCall> {
         self.tasks.get_mut(&id).and_then(|task| task.begun.take())
     }
 
-    /// strace tells the number of a new task before the call that made it returns.
+    /// Adds a new task. strace reports its number before the call that created it returns.
     pub(super) fn attached(&mut self, space: u32, number: u64) -> io::Result<()> {
         let is_born = self.births.iter().any(|birth| birth.parent.space == space);
         if is_born {
@@ -280,14 +283,14 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    /// A call that makes a task has returned.
-    pub(super) fn forked(&mut self, done: &Done<'_>, kind: Kinship) -> io::Result<()> {
+    /// Evaluates a call that has created a task.
+    pub(super) fn forked(&mut self, done: &CompletedCall<'_>, kind: Kinship) -> io::Result<()> {
         let begun = self
             .births
             .iter()
             .position(|birth| birth.parent == done.id)
             .map(|index| self.births.swap_remove(index));
-        // lines bear the numbers of strace's namespace, calls return those of the program's
+        // lines have the numbers of strace's PID namespace, results of calls those of the program's namespace
         let Some(number) = strace_number(done.outcome.text)
             .or(done.returned())
             .filter(|&number| number != 0)
@@ -345,19 +348,19 @@ impl<'s> Run<'s> {
             space: parent.space,
             number,
         };
-        let who = Who {
+        let who = TaskResources {
             thread: number,
             group,
             table,
             cwd,
         };
-        if let Some(old) = self.tasks.insert(id, Task { who, begun: None }) {
+        if let Some(old) = self.tasks.insert(id, TracedTask { who, begun: None }) {
             self.release(old.who)?;
         }
         Ok(())
     }
 
-    /// A task has ended.
+    /// Removes a task that has ended.
     pub(super) fn exited(&mut self, id: TaskId) -> io::Result<()> {
         self.births.retain(|birth| birth.parent != id);
         let Some(task) = self.tasks.remove(&id) else {
@@ -371,7 +374,7 @@ impl<'s> Run<'s> {
         self.release(task.who)
     }
 
-    /// Another thread has called `execve` and goes on with this number; its process's other threads are gone.
+    /// Handles `execve` in thread `by` of a process: the thread continues under the number of `id`, and all other threads of the process have ended.
     pub(super) fn superseded(&mut self, id: TaskId, by: u64) -> io::Result<()> {
         let by = TaskId {
             space: id.space,
@@ -390,33 +393,33 @@ impl<'s> Run<'s> {
         }
     }
 
-    fn release(&mut self, who: Who) -> io::Result<()> {
+    fn release(&mut self, who: TaskResources) -> io::Result<()> {
         if let Some(table) = self.tables.release(who.table) {
             self.inherited = self.inherited.saturating_sub(table.len());
         }
         self.cwds.release(who.cwd);
         if let Some(group) = self.groups.release(who.group)
-            && !group.told
+            && !group.is_announced
         {
             self.sink.process(group.id, &group.process)?;
         }
         Ok(())
     }
 
-    fn copied_table(&mut self, who: Who) -> io::Result<Table> {
+    fn copied_table(&mut self, who: TaskResources) -> io::Result<DescriptorTable> {
         let table = self.tables.get(who.table);
         if self.inherited.saturating_add(table.len()) > MAX_INHERITED {
             self.miss_once(
                 "descriptors",
                 "processes have more descriptors from their parents than are followed; the positions of some are unknown",
             )?;
-            return Ok(Table::new());
+            return Ok(DescriptorTable::new());
         }
         self.inherited += table.len();
         Ok(table.clone())
     }
 
-    /// A task has a table of its own from now on.
+    /// Gives a task its own descriptor table, no longer shared with other tasks.
     pub(super) fn unshare_table(&mut self, id: TaskId) -> io::Result<()> {
         let Some(who) = self.who(id) else {
             return Ok(());
@@ -432,30 +435,30 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    /// Tells the sink of processes without an event, and of calls without an end.
+    /// Announces processes without events to the sink, and reports calls without an end.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        for group in self.groups.values_mut().filter(|group| !group.told) {
+        for group in self.groups.values_mut().filter(|group| !group.is_announced) {
             self.sink.process(group.id, &group.process)?;
-            group.told = true;
+            group.is_announced = true;
         }
         let open = self.tasks.values().filter(|task| task.begun.is_some());
         self.halves.0 += open.count() as u64;
         Ok(())
     }
 
-    /// Hands an event to the sink.
+    /// Passes an event to the sink.
     pub(super) fn event(
         &mut self,
-        done: &Done<'_>,
+        done: &CompletedCall<'_>,
         op: Op,
         file: FileId,
         offset: Option<u64>,
         bytes: u64,
     ) -> io::Result<()> {
         let group = self.groups.get_mut(done.who.group);
-        if !group.told {
+        if !group.is_announced {
             self.sink.process(group.id, &group.process)?;
-            group.told = true;
+            group.is_announced = true;
         }
         let failed = !done.succeeded();
         self.sink.event(&Event {
@@ -472,19 +475,19 @@ impl<'s> Run<'s> {
         })
     }
 
-    /// Sets a descriptor of a task.
-    pub(super) fn install(&mut self, who: Who, fd: u32, descriptor: Descriptor) {
+    /// Sets a descriptor in a task's table.
+    pub(super) fn install(&mut self, who: TaskResources, fd: u32, descriptor: OpenDescriptor) {
         self.tables.get_mut(who.table).insert(fd, descriptor);
     }
 
-    /// What a descriptor of a task refers to, if that is known.
-    pub(super) fn open_file(&self, who: Who, fd: u32) -> Option<Arc<OpenFile>> {
+    /// Returns the open file to which a descriptor of a task refers; `None` if unknown.
+    pub(super) fn open_file(&self, who: TaskResources, fd: u32) -> Option<Arc<OpenFile>> {
         let descriptor = self.tables.get(who.table).get(&fd)?;
         Some(Arc::clone(&descriptor.open))
     }
 }
 
-/// The number in `/* 7 in strace's PID NS */`, which `--decode-pids=pidns` puts behind another one.
+/// Returns the number in `/* 7 in strace's PID NS */`, which `--decode-pids=pidns` appends to a task number.
 fn strace_number(text: &[u8]) -> Option<u64> {
     let end = memchr::memmem::find(text, b" in strace's PID NS")?;
     let begin = memchr::memrchr(b' ', &text[..end])? + 1;

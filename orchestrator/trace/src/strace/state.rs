@@ -1,8 +1,8 @@
-//! What is known of tasks, their descriptors and what these have open.
+//! Tasks, their descriptors and open files, as far as the trace shows them.
 
 use crate::{
     event::{FileId, ProcessId},
-    files::{Inode, Known},
+    files::{Inode, SharedNumber},
     sink::Process,
 };
 use std::{
@@ -10,66 +10,66 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-/// An open file description: shared by descriptors that `dup` and `fork` made of one another.
+/// An open file description, shared by descriptors that `dup` and `fork` copied.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    /// What is open.
+    /// The file.
     pub(super) inode: Arc<Inode>,
-    /// Where the next call reads or writes.
-    pub(super) position: Known,
-    /// Whether every write goes to the end.
+    /// Position of the next read or write, bytes.
+    pub(super) position: SharedNumber,
+    /// Whether every write appends (O_APPEND).
     pub(super) append: AtomicBool,
-    /// Whether it has no positions: a pipe, a socket, a terminal.
+    /// Whether it has no position: a pipe, a socket, a terminal.
     pub(super) stream: bool,
 }
 
 /// A descriptor of a process.
 #[derive(Clone, Debug)]
-pub(super) struct Descriptor {
-    /// What it refers to.
+pub(super) struct OpenDescriptor {
+    /// The open file description that it refers to.
     pub(super) open: Arc<OpenFile>,
     /// Whether `execve` closes it.
     pub(super) close_on_exec: bool,
-    /// Its name as `-y` showed it last, to know it again without undoing escapes.
+    /// Its name as last shown by `-y`; compared as it is, so that escapes need not be decoded again.
     pub(super) shown: Option<Arc<[u8]>>,
 }
 
-/// The descriptors of a process, by their numbers.
-pub(super) type Table = BTreeMap<u32, Descriptor>;
+/// The descriptors of a process, by number.
+pub(super) type DescriptorTable = BTreeMap<u32, OpenDescriptor>;
 
-/// A process: threads share it.
+/// A process, shared by its threads.
 #[derive(Debug)]
-pub(super) struct Group {
-    /// Its number in the trace.
+pub(super) struct ThreadGroup {
+    /// ID of the process in the trace.
     pub(super) id: ProcessId,
-    /// What the sink is told of it.
+    /// The process as announced to the sink.
     pub(super) process: Process,
-    /// Whether the sink knows it as it is.
-    pub(super) told: bool,
-    /// Files that are mapped and shared: where each mapping begins, its end and its file.
+    /// Whether the sink has been informed of the present state.
+    pub(super) is_announced: bool,
+    /// Shared mappings of files: by start address, the end address and the file.
     pub(super) maps: BTreeMap<u64, (u64, FileId)>,
 }
 
-/// Something that several tasks share.
+/// Key of a value in a [`SharedTable`].
 #[derive(Debug)]
-pub(super) struct Key<T>(usize, std::marker::PhantomData<fn() -> T>);
+pub(super) struct TaskKey<T>(usize, std::marker::PhantomData<fn() -> T>);
 
-impl<T> Clone for Key<T> {
+impl<T> Clone for TaskKey<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Key<T> {}
+impl<T> Copy for TaskKey<T> {}
 
-/// Things that tasks share, each with the number of those that do. A slot is used again when nobody shares it any more.
+/// Values shared by tasks, each with the number of tasks that share it. The slot of an unused value is reused.
 #[derive(Debug)]
-pub(super) struct Shared<T> {
+pub(super) struct SharedTable<T> {
     slots: Vec<(T, usize)>,
     free: Vec<usize>,
 }
 
-impl<T> Default for Shared<T> {
+impl<T> Default for SharedTable<T> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
@@ -78,9 +78,9 @@ impl<T> Default for Shared<T> {
     }
 }
 
-impl<T: Default> Shared<T> {
-    /// Adds something that one task has.
-    pub(super) fn add(&mut self, thing: T) -> Key<T> {
+impl<T: Default> SharedTable<T> {
+    /// Adds a value that one task uses.
+    pub(super) fn add(&mut self, thing: T) -> TaskKey<T> {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot] = (thing, 1);
@@ -91,25 +91,25 @@ impl<T: Default> Shared<T> {
                 self.slots.len() - 1
             }
         };
-        Key(slot, std::marker::PhantomData)
+        TaskKey(slot, std::marker::PhantomData)
     }
 
-    pub(super) fn get(&self, key: Key<T>) -> &T {
+    pub(super) fn get(&self, key: TaskKey<T>) -> &T {
         &self.slots[key.0].0
     }
 
-    pub(super) fn get_mut(&mut self, key: Key<T>) -> &mut T {
+    pub(super) fn get_mut(&mut self, key: TaskKey<T>) -> &mut T {
         &mut self.slots[key.0].0
     }
 
-    /// One more task has it.
-    pub(super) fn share(&mut self, key: Key<T>) -> Key<T> {
+    /// Records that one more task uses a value.
+    pub(super) fn share(&mut self, key: TaskKey<T>) -> TaskKey<T> {
         self.slots[key.0].1 += 1;
         key
     }
 
-    /// A task has it no more. Returns it if that was the last one.
-    pub(super) fn release(&mut self, key: Key<T>) -> Option<T> {
+    /// Records that a task no longer uses a value. Returns the value if no other task uses it.
+    pub(super) fn release(&mut self, key: TaskKey<T>) -> Option<T> {
         let slot = self.slots.get_mut(key.0)?;
         slot.1 = slot.1.saturating_sub(1);
         if slot.1 > 0 {
@@ -119,7 +119,7 @@ impl<T: Default> Shared<T> {
         Some(std::mem::take(&mut slot.0))
     }
 
-    /// Everything that somebody has.
+    /// Returns all values in use.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots
             .iter_mut()
@@ -128,52 +128,52 @@ impl<T: Default> Shared<T> {
     }
 }
 
-impl Default for Group {
+impl Default for ThreadGroup {
     fn default() -> Self {
         Self {
             id: ProcessId(0),
             process: Process::default(),
-            told: true,
+            is_announced: true,
             maps: BTreeMap::new(),
         }
     }
 }
 
-/// The directory in which a task is, where that is known.
+/// Current directory of a task, if known.
 pub(super) type Cwd = Option<Vec<u8>>;
 
-/// What a task has; two tasks can share each of it.
+/// The resources of a task. Tasks can share each of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Who {
-    /// Its number for the system; 0 where the trace does not tell.
+pub(super) struct TaskResources {
+    /// Thread ID; 0 if the trace does not record it.
     pub(super) thread: u64,
-    pub(super) group: Key<Group>,
-    pub(super) table: Key<Table>,
-    pub(super) cwd: Key<Cwd>,
+    pub(super) group: TaskKey<ThreadGroup>,
+    pub(super) table: TaskKey<DescriptorTable>,
+    pub(super) cwd: TaskKey<Cwd>,
 }
 
-/// A task of the system: a process or a thread.
+/// A task of the kernel: a process or a thread.
 #[derive(Debug)]
-pub(super) struct Task {
-    pub(super) who: Who,
-    /// The call that it is in.
-    pub(super) begun: Option<Begun>,
+pub(super) struct TracedTask {
+    pub(super) who: TaskResources,
+    /// The unfinished call of the task.
+    pub(super) begun: Option<StartedCall>,
 }
 
-/// A call that has begun and not ended.
+/// A call that has begun but not ended.
 #[derive(Debug, Default)]
-pub(super) struct Begun {
-    /// Its name and the arguments that it was shown with.
+pub(super) struct StartedCall {
+    /// Name and arguments as far as shown.
     pub(super) text: Vec<u8>,
-    /// When it began.
+    /// Start, nanoseconds since the start of the trace.
     pub(super) start_ns: u64,
 }
 
-/// Which task: the numbers of one machine are apart from those of another.
+/// Identifies a task. Task numbers are unique only within a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct TaskId {
     /// The machine.
     pub(super) space: u32,
-    /// The task's number there; 0 of one whose number the trace does not tell.
+    /// Number of the task on that machine; 0 if the trace does not record it.
     pub(super) number: u64,
 }

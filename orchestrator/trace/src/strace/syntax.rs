@@ -1,25 +1,25 @@
-//! What strace writes a call as: `name(arguments) = result <duration>`.
+//! Parses calls as strace writes them: `name(arguments) = result <duration>`.
 
 use memchr::{memchr2, memmem, memrchr};
 use std::borrow::Cow;
 
-/// What stands in front of a call.
+/// The part of a line before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Prefix {
-    /// The task, where the line tells it.
-    pub(super) pid: Option<u64>,
-    /// The time.
-    pub(super) time: Option<Time>,
-    /// Where the rest of the line begins.
-    pub(super) body: usize,
+pub(crate) struct Prefix {
+    /// The task number, if the line has one.
+    pub(crate) pid: Option<u64>,
+    /// The time, if the line has one.
+    pub(crate) time: Option<CallTime>,
+    /// Offset in the line at which the text after the task number and the time begins, bytes.
+    pub(crate) body: usize,
 }
 
-/// A time as strace writes it, in nanoseconds.
+/// A time in a line, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Time {
-    /// Since 1970, of `-ttt`; of `-r` since the line before.
+pub(crate) enum CallTime {
+    /// Since 1970 with `-ttt`; since the previous line with `-r`.
     Seconds(u64),
-    /// Since midnight, of `-t` and `-tt`.
+    /// Since midnight, with `-t` and `-tt`.
     OfDay(u64),
 }
 
@@ -31,7 +31,7 @@ fn spaces(text: &[u8]) -> usize {
     text.iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// A number of up to 19 digits, and nothing else.
+/// Parses a number of at most 19 digits; `None` for any other text.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 19 || digits(text) != text.len() {
         return None;
@@ -42,7 +42,7 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     )
 }
 
-/// The nanoseconds of a fraction of a second, without its point.
+/// Converts the digits of a fraction of a second to nanoseconds.
 fn fraction_ns(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 9 {
         return None;
@@ -51,7 +51,7 @@ fn fraction_ns(text: &[u8]) -> Option<u64> {
     Some(number(text)? * 10_u64.pow(missing))
 }
 
-/// Nanoseconds of seconds with a fraction, such as `0.000123`, or without.
+/// Converts seconds with or without a fraction, such as `0.000123`, to nanoseconds.
 pub(super) fn seconds_ns(text: &[u8]) -> Option<u64> {
     let whole = digits(text);
     let seconds = number(&text[..whole])?.checked_mul(1_000_000_000)?;
@@ -62,29 +62,29 @@ pub(super) fn seconds_ns(text: &[u8]) -> Option<u64> {
     }
 }
 
-fn time_of(token: &[u8]) -> Option<Time> {
+fn time_of(token: &[u8]) -> Option<CallTime> {
     if token.len() >= 8 && token[2] == b':' && token[5] == b':' {
         let (hours, minutes) = (number(&token[..2])?, number(&token[3..5])?);
         let seconds = seconds_ns(&token[6..])?;
-        return Some(Time::OfDay(
+        return Some(CallTime::OfDay(
             (hours * 3600 + minutes * 60) * 1_000_000_000 + seconds,
         ));
     }
     match number(token) {
-        // whole seconds: no task has a number this high
+        // a whole number of seconds: no task number is this high
         Some(seconds) => (seconds > MAX_TASK)
             .then_some(seconds)?
             .checked_mul(1_000_000_000),
         None => seconds_ns(token),
     }
-    .map(Time::Seconds)
+    .map(CallTime::Seconds)
 }
 
-/// The highest number of a task on Linux.
+/// Maximum task number on Linux.
 const MAX_TASK: u64 = 1 << 22;
 
-/// The length of what stands around a time, with the spaces behind it: the security context of `--secontext`, the difference of `-r`, the number of
-/// the call of `-n`, the address of `-i`.
+/// Returns the length of the annotations that begin at offset `begin`, including the spaces after them. strace writes them around a time: security
+/// context (`--secontext`), time difference (`-r`), system call number (`-n`), address (`-i`).
 fn annotations(line: &[u8], begin: usize) -> usize {
     let mut at = begin;
     loop {
@@ -103,8 +103,8 @@ fn annotations(line: &[u8], begin: usize) -> usize {
     }
 }
 
-/// Reads the task and the time in front of a line.
-pub(super) fn prefix(line: &[u8]) -> Prefix {
+/// Parses task number and time at the beginning of a line.
+pub(crate) fn prefix(line: &[u8]) -> Prefix {
     let mut at = spaces(line);
     let mut pid = None;
     if let Some(rest) = line[at..].strip_prefix(b"[pid ") {
@@ -142,7 +142,7 @@ pub(super) fn prefix(line: &[u8]) -> Prefix {
     }
 }
 
-/// The length of the name that `-Y` puts behind a task.
+/// Returns the length of the process name that `-Y` appends to a task number.
 fn comm(text: &[u8]) -> usize {
     match text.first() {
         Some(b'<') => memchr::memchr(b'>', text).map_or(0, |end| end + 1),
@@ -150,33 +150,33 @@ fn comm(text: &[u8]) -> usize {
     }
 }
 
-/// The most arguments that are told apart.
+/// Maximum number of arguments that are stored separately.
 const MAX_ARGUMENTS: usize = 8;
 
 /// The arguments of a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arguments<'a> {
+pub(crate) struct CallArguments<'a> {
     items: [&'a [u8]; MAX_ARGUMENTS],
-    /// What follows the closing bracket.
-    pub(super) rest: &'a [u8],
+    /// The text after the closing parenthesis.
+    pub(crate) rest: &'a [u8],
 }
 
-impl<'a> Arguments<'a> {
-    /// Splits what follows the opening bracket. `None` if there is no closing one.
-    pub(super) fn split(text: &'a [u8]) -> Option<Self> {
+impl<'a> CallArguments<'a> {
+    /// Splits the text after the opening parenthesis. Returns `None` if there is no closing one.
+    pub(crate) fn split(text: &'a [u8]) -> Option<Self> {
         let (found, is_closed) = Self::scan(text);
         is_closed.then_some(found)
     }
 
-    /// Splits arguments that other output interrupted before their closing bracket, which `rest` follows.
-    pub(super) fn interrupted(text: &'a [u8], rest: &'a [u8]) -> Self {
+    /// Splits arguments that other output interrupted before their closing parenthesis; `rest` is the text after the parenthesis.
+    pub(crate) fn interrupted(text: &'a [u8], rest: &'a [u8]) -> Self {
         Self {
             rest,
             ..Self::scan(text).0
         }
     }
 
-    /// The arguments, and whether there is a closing bracket.
+    /// Returns the arguments, and whether there is a closing parenthesis.
     fn scan(text: &'a [u8]) -> (Self, bool) {
         let mut items: [&[u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
         let (mut count, mut begin, mut depth, mut at) = (0, 0, 0_usize, 0);
@@ -217,13 +217,13 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// An argument; empty if there are not that many.
-    pub(super) fn get(&self, index: usize) -> &'a [u8] {
+    /// Returns an argument; empty if there is none with this index.
+    pub(crate) fn get(&self, index: usize) -> &'a [u8] {
         self.items.get(index).copied().unwrap_or_default()
     }
 }
 
-/// Whether a `<` behind this byte begins the name of a descriptor.
+/// Returns whether a `<` after this byte begins the name of a descriptor.
 fn is_named(before: u8) -> bool {
     before.is_ascii_digit() || matches!(before, b'D' | b'/')
 }
@@ -232,7 +232,7 @@ fn starts_name(first: Option<&u8>) -> bool {
     !matches!(first, None | Some(b'<' | b' ' | b'='))
 }
 
-/// Where a string that begins at `at` ends, behind its quote and the points of an abbreviation.
+/// Returns the end of the string that begins at `at`, after its closing quote and the dots of an abbreviation.
 fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     loop {
@@ -250,10 +250,10 @@ fn string_end(text: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-/// Where the name of a descriptor that begins with `<` at `at` ends, with what follows it of a deleted file.
+/// Returns the end of the descriptor name that begins with `<` at `at`, including the suffix of a deleted file.
 ///
-/// In paths strace writes `<` and `>` as `\74` and `\76`, but `-yy` puts the numbers of a device in brackets of this kind behind the path. Names of
-/// sockets contain `->`.
+/// In paths strace escapes `<` and `>` as `\74` and `\76`. But `-yy` adds device numbers in angle brackets after the path, and names of sockets
+/// contain `->`.
 fn name_end(text: &[u8], at: usize) -> Option<usize> {
     let name = text.get(at + 1..)?;
     let length = if name.first() == Some(&b'/') {
@@ -283,8 +283,8 @@ fn name_end(text: &[u8], at: usize) -> Option<usize> {
 
 const DELETED: &[u8] = b"(deleted)";
 
-/// A descriptor as an argument or a result: its number, and with `-y` its name in brackets.
-pub(super) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
+/// Parses a descriptor in an argument or a result: its number and, with `-y`, its name in angle brackets.
+pub(crate) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
     let length = match text.strip_prefix(b"0x") {
         Some(hex) => {
             2 + hex
@@ -298,8 +298,8 @@ pub(super) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
     (fd.map(i32::cast_unsigned), name_behind(text, length))
 }
 
-/// What follows `AT_FDCWD`, which stands for the current directory, also where it is shown as a number.
-pub(super) fn behind_cwd(text: &[u8]) -> Option<&[u8]> {
+/// Returns the text after `AT_FDCWD`, which denotes the current directory and may also be shown as a number.
+pub(crate) fn behind_cwd(text: &[u8]) -> Option<&[u8]> {
     [
         &b"-100 /* AT_FDCWD */"[..],
         b"AT_FDCWD",
@@ -310,8 +310,8 @@ pub(super) fn behind_cwd(text: &[u8]) -> Option<&[u8]> {
     .find_map(|word| text.strip_prefix(*word))
 }
 
-/// The name in brackets that begins at `at`.
-pub(super) fn name_behind(text: &[u8], at: usize) -> Option<&[u8]> {
+/// Returns the name that begins at offset `at`, including its angle brackets; `None` if there is none.
+pub(crate) fn name_behind(text: &[u8], at: usize) -> Option<&[u8]> {
     if text.get(at) != Some(&b'<') {
         return None;
     }
@@ -319,8 +319,8 @@ pub(super) fn name_behind(text: &[u8], at: usize) -> Option<&[u8]> {
     Some(&text[at..end])
 }
 
-/// The path, or other name, of a descriptor's name in brackets.
-pub(super) fn path_of_name(name: &[u8]) -> Cow<'_, [u8]> {
+/// Returns the path, or the name of another object, from a descriptor's name in angle brackets.
+pub(crate) fn path_of_name(name: &[u8]) -> Cow<'_, [u8]> {
     let inner = name.strip_suffix(DELETED).unwrap_or(name);
     let inner = inner.strip_prefix(b"<").unwrap_or(inner);
     let inner = inner.strip_suffix(b">").unwrap_or(inner);
@@ -332,9 +332,9 @@ pub(super) fn path_of_name(name: &[u8]) -> Cow<'_, [u8]> {
     unescaped(inner)
 }
 
-/// The bytes of a string argument. `None` of what is none, such as `NULL`. An abbreviated one keeps its three points.
-pub(super) fn string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
-    // behind the string can be its security context
+/// Returns the bytes of a string argument. `None` if it is not a string, such as `NULL`. The three dots of an abbreviated string are kept.
+pub(crate) fn string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    // the string may be followed by its security context
     let text = &text[..text
         .first()
         .filter(|first| **first == b'"')
@@ -348,7 +348,7 @@ pub(super) fn string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(bytes))
 }
 
-/// Undoes the escapes of C that strace writes.
+/// Decodes the C escapes that strace writes.
 fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
@@ -390,7 +390,7 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// A number as strace writes it: decimal, with a sign or not, or hexadecimal.
+/// Parses a number as strace writes it: decimal with or without sign, or hexadecimal.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     if let Some(hex) = text.strip_prefix(b"0x") {
         let hex = std::str::from_utf8(hex).ok()?;
@@ -402,24 +402,24 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// A number that is no less than zero.
+/// Parses a non-negative number.
 pub(super) fn unsigned(text: &[u8]) -> Option<u64> {
     integer(text).and_then(|value| u64::try_from(value).ok())
 }
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outcome<'a> {
-    /// What it returned; `None` if it failed, was interrupted or never returned.
+pub(super) struct CallOutcome<'a> {
+    /// The returned value; `None` if the call failed, was interrupted or did not return.
     pub(super) value: Option<i64>,
-    /// What follows the number: the name of a descriptor, flags.
+    /// The text after the value: the name of a descriptor, or flags.
     pub(super) text: &'a [u8],
-    /// How long it took; `None` without `-T`.
+    /// Duration, nanoseconds; `None` without `-T`.
     pub(super) duration_ns: Option<u64>,
 }
 
-/// Reads what follows the arguments. `None` if it is no result.
-pub(super) fn outcome(rest: &[u8]) -> Option<Outcome<'_>> {
+/// Parses the text after the arguments. Returns `None` if it is not a result.
+pub(super) fn outcome(rest: &[u8]) -> Option<CallOutcome<'_>> {
     let text = rest.trim_ascii().strip_prefix(b"=")?.trim_ascii_start();
     let (text, duration_ns) = match duration(text) {
         Some((text, duration_ns)) => (text, Some(duration_ns)),
@@ -431,7 +431,7 @@ pub(super) fn outcome(rest: &[u8]) -> Option<Outcome<'_>> {
         .count();
     let (number, behind) = text.split_at(length);
     let value = match number {
-        // an address can have its first bit set; a failed call returns -1 and names its error
+        // an address may have its highest bit set; a failed call returns -1 followed by the name of the error
         [b'0', b'x', ..] => Some(integer(number)?),
         [b'0'..=b'9', ..] => Some(integer(number)?),
         [b'-', ..] => {
@@ -441,25 +441,25 @@ pub(super) fn outcome(rest: &[u8]) -> Option<Outcome<'_>> {
         [] if text.first() == Some(&b'?') => None,
         _ => return None,
     };
-    Some(Outcome {
+    Some(CallOutcome {
         value,
         text: behind,
         duration_ns,
     })
 }
 
-/// The duration at the end of a result, and the text in front of it.
+/// Returns the text before the duration at the end of a result, and the duration in nanoseconds.
 fn duration(text: &[u8]) -> Option<(&[u8], u64)> {
     let inner = text.strip_suffix(b">")?;
     let begin = memrchr(b'<', inner)?;
     let token = &inner[begin + 1..];
-    // the name of a descriptor follows its number without a space
+    // unlike a duration, the name of a descriptor follows its number without a space
     let before = text[..begin].strip_suffix(b" ")?;
     memchr::memchr(b'.', token)?;
     Some((before.trim_ascii_end(), seconds_ns(token)?))
 }
 
-/// Flags that are followed, with their numbers on Linux (those of x86-64 and Arm), for `-X raw` and `-e raw`.
+/// Flags that are evaluated, with their numbers on Linux (x86-64 and Arm), for `-X raw` and `-e raw`.
 const FLAGS: [(&str, u64); 21] = [
     ("O_CREAT", 0o100),
     ("O_EXCL", 0o200),
@@ -484,8 +484,8 @@ const FLAGS: [(&str, u64); 21] = [
     ("FALLOC_FL_INSERT_RANGE", 0x20),
 ];
 
-/// Whether a word is one of those that `|` joins, or its bits are set in a number.
-pub(super) fn has_flag(flags: &[u8], flag: &str) -> bool {
+/// Returns whether `flags` contains a flag: as one of the names joined by `|`, or as set bits of a number.
+pub(crate) fn has_flag(flags: &[u8], flag: &str) -> bool {
     let has_word = flags
         .split(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_'))
         .any(|word| word == flag.as_bytes());
@@ -506,7 +506,7 @@ pub(super) fn has_flag(flags: &[u8], flag: &str) -> bool {
     has_word || matches!((value(), bits()), (Some(value), Some(bits)) if value & bits == bits)
 }
 
-/// Whether an argument is this constant, by its name, its number or both.
+/// Returns whether an argument is this constant, given by its name, its number or both.
 pub(super) fn is_constant(text: &[u8], name: &str, number: i64) -> bool {
     let end = text
         .iter()
@@ -515,14 +515,14 @@ pub(super) fn is_constant(text: &[u8], name: &str, number: i64) -> bool {
     text == name.as_bytes() || integer(&text[..end]) == Some(number)
 }
 
-/// The number behind `key=` in a structure.
+/// Returns the number after `key=` in a structure.
 pub(super) fn field(text: &[u8], key: &str) -> Option<u64> {
     let begin = memmem::find(text, key.as_bytes())? + key.len();
     let length = digits(&text[begin..]);
     number(&text[begin..begin + length])
 }
 
-/// The number in `[number]`, also of `[number] => [number]`, whose first it is.
+/// Returns the number in `[number]`; in `[number] => [number]` the first one.
 pub(super) fn boxed(text: &[u8]) -> Option<u64> {
     let inner = text.strip_prefix(b"[")?;
     number(&inner[..digits(inner)])
@@ -535,7 +535,7 @@ mod tests {
 
     #[test]
     fn every_form_of_prefix_is_read() {
-        let seconds = Some(Time::Seconds(1_795_255_706_705_940_000));
+        let seconds = Some(CallTime::Seconds(1_795_255_706_705_940_000));
         for (line, pid, time, body) in [
             (
                 "1795255706.705940 close(3) = 0",
@@ -565,13 +565,13 @@ mod tests {
             (
                 "7 00:00:01.000002 x()",
                 Some(7),
-                Some(Time::OfDay(1_000_002_000)),
+                Some(CallTime::OfDay(1_000_002_000)),
                 "x()",
             ),
             (
                 "23:59:59 x()",
                 None,
-                Some(Time::OfDay(86_399_000_000_000)),
+                Some(CallTime::OfDay(86_399_000_000_000)),
                 "x()",
             ),
             ("close(3) = 0", None, None, "close(3) = 0"),
@@ -586,7 +586,7 @@ mod tests {
     #[test]
     fn commas_and_brackets_in_strings_and_names_do_not_split() {
         let text = br#"3</a, (b>, "x\", )"..., [{a, b}, c], 9<TCP:[1.2.3.4:5->6.7.8.9:10]>, 1</dev/x<char 1:3>>, 1<<4, 5</d>(deleted)) = 1"#;
-        let split = Arguments::split(text).unwrap();
+        let split = CallArguments::split(text).unwrap();
         let items: Vec<_> = (0..8)
             .map(|i| String::from_utf8_lossy(split.get(i)).into_owned())
             .collect();
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn results_tell_success_from_failure() {
+    fn results_distinguish_success_from_failure() {
         let of = |text: &'static str| outcome(text.as_bytes()).unwrap();
         let done = of("    = 3</a = <1.5> <0.000123>");
         assert_eq!((done.value, done.duration_ns), (Some(3), Some(123_000)));

@@ -1,9 +1,9 @@
-//! A sink that keeps everything, and questions to it.
+//! A sink that keeps everything it receives, with queries for tests.
 
 use cvc_trace::{Event, FileId, Missing, Op, Process, ProcessId, Sink};
 use std::{collections::BTreeMap, io};
 
-/// Everything that a reader found.
+/// Everything that a reader passed on.
 #[derive(Debug, Default, PartialEq)]
 pub struct Collected {
     pub processes: BTreeMap<u32, Process>,
@@ -39,7 +39,7 @@ impl Sink for Collected {
 }
 
 impl Collected {
-    /// The events of one kind on a file whose path ends in `name`.
+    /// Returns the events of one kind on a file whose path ends in `name`.
     pub fn on(&self, name: &str, op: Op) -> Vec<Event> {
         self.events
             .iter()
@@ -48,7 +48,7 @@ impl Collected {
             .collect()
     }
 
-    /// Places and lengths of the successful events of one kind on a file.
+    /// Returns the offsets and lengths of the successful events of one kind on a file.
     pub fn extents(&self, name: &str, op: Op) -> Vec<(Option<u64>, u64)> {
         self.on(name, op)
             .iter()
@@ -57,7 +57,7 @@ impl Collected {
             .collect()
     }
 
-    /// Whether a gap is told of whose part and problem have these texts in them.
+    /// Returns whether a missing part was reported whose part and problem contain these texts.
     pub fn misses(&self, part: &str, problem: &str) -> bool {
         self.missing
             .iter()

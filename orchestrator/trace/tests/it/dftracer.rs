@@ -1,4 +1,4 @@
-//! Traces that DFTracer 2.2 wrote of `tests/data/dftracer/program.c`, and lines of other versions.
+//! Traces of `tests/data/dftracer/program.c` written by DFTracer 2.2, and lines of other versions.
 
 use crate::collected::Collected;
 use cvc_trace::{Api, Op, TraceError, read_dftracer, read_dftracer_files};
@@ -16,7 +16,7 @@ fn read_text(text: &str) -> Collected {
     found
 }
 
-/// A line of version 1 for a call of `/f` of process 7.
+/// Returns a line of version 1 for a call on `/f` by process 7.
 fn line(name: &str, ts: u64, args: &str) -> String {
     format!(
         "{{\"id\":1,\"name\":\"{name}\",\"cat\":\"POSIX\",\"pid\":7,\"tid\":8,\"ts\":{ts},\"dur\":2,\"ph\":\"X\",\"args\":{{\"fname\":\"/f\"{args}}}}}\n"
@@ -28,12 +28,12 @@ fn a_program_and_its_child_are_one_trace() {
     for directory in ["plain", "gzip"] {
         let mut found = Collected::default();
         read_dftracer_files(&[data(directory)], &mut found).unwrap();
-        // what the source of the program says
+        // as in the source of the program
         assert_eq!(found.extents("/stream", Op::Write), [(Some(0), 30)]);
         assert_eq!(found.extents("/stream", Op::Read), [(Some(5), 8)]);
         let mut writes = found.extents("/file", Op::Write);
         writes.sort_unstable();
-        // of the child's write nothing tells the place, because it shares its parent's position
+        // the offset of the child's write is unknown, because it shares the position with its parent
         assert_eq!(writes, [(None, 3), (Some(0), 100), (Some(1000), 50)]);
         assert_eq!(
             found.extents("/file", Op::Read),
@@ -124,7 +124,7 @@ fn a_hash_without_a_name_stays_a_hash() {
     assert!(found.misses("names", "hashes"));
 }
 
-/// Without DFTRACER_INC_METADATA=1, which is DFTracer's default, lines have neither a file nor a length.
+/// By default (without DFTRACER_INC_METADATA=1), lines of DFTracer have neither a file nor a length.
 #[test]
 fn calls_without_metadata_are_counted_under_an_unknown_file() {
     let text: String = ["open", "read", "read", "write", "close"]

@@ -1,16 +1,16 @@
-//! Findings: the same as Drishti tells of the same logs, and those that it does not have.
+//! Compares findings with those of Drishti for the same logs, and checks those that Drishti does not have.
 
 use cvc_trace::{
     findings::{
-        Asked, Facts, FileFacts, Finding, PosixFacts, Severity, Spread, Thresholds,
-        facts_of_profile, findings,
+        FileFacts, Finding, PosixFacts, RankSpread, RequestedSettings, Severity, Thresholds,
+        TraceFacts, facts_of_profile, findings,
     },
     profile::{Profile, Profiler},
     read_trace,
 };
 use std::{collections::BTreeSet, path::PathBuf};
 
-fn read(name: &str) -> (Facts, Profile) {
+fn read(name: &str) -> (TraceFacts, Profile) {
     let path = PathBuf::from(format!(
         "{}/tests/data/darshan/{name}.darshan",
         env!("CARGO_MANIFEST_DIR")
@@ -20,14 +20,14 @@ fn read(name: &str) -> (Facts, Profile) {
     (origin.counted().unwrap(), profiler.finish())
 }
 
-fn told(name: &str, asked: Asked, limits: &Thresholds) -> Vec<Finding> {
+fn told(name: &str, asked: RequestedSettings, limits: &Thresholds) -> Vec<Finding> {
     let (counted, profile) = read(name);
     let mut facts = counted;
     facts.add_events(&facts_of_profile(&profile));
     findings(&facts, asked, limits)
 }
 
-/// What Drishti 0.8 writes with `--csv` of these logs. It cannot tell aggregators (M08 to M10) without Slurm's accounting.
+/// Findings of Drishti 0.8 (`--csv`) for these logs. It cannot report aggregators (M08 to M10) without Slurm's accounting.
 const DRISHTI: [(&str, &[&str]); 4] = [
     (
         "mpich-btioS-full-np4",
@@ -54,7 +54,7 @@ const DRISHTI: [(&str, &[&str]); 4] = [
 #[test]
 fn the_same_is_told_of_the_same_logs_as_by_drishti() {
     for (name, codes) in DRISHTI {
-        let found = told(name, Asked::default(), &Thresholds::default());
+        let found = told(name, RequestedSettings::default(), &Thresholds::default());
         let mine: BTreeSet<&str> = found
             .iter()
             .filter_map(|f| f.drishti)
@@ -68,7 +68,7 @@ fn the_same_is_told_of_the_same_logs_as_by_drishti() {
 #[test]
 fn codes_are_told_once_and_in_order_and_each_has_evidence() {
     for (name, _) in DRISHTI {
-        let found = told(name, Asked::default(), &Thresholds::default());
+        let found = told(name, RequestedSettings::default(), &Thresholds::default());
         assert!(found.windows(2).all(|w| w[0].code <= w[1].code), "{name}");
         for finding in &found {
             assert!(
@@ -82,9 +82,9 @@ fn codes_are_told_once_and_in_order_and_each_has_evidence() {
 #[test]
 fn aggregators_are_held_against_what_was_asked_for() {
     let codes = |aggregators| -> Vec<&str> {
-        let asked = Asked {
+        let asked = RequestedSettings {
             aggregators: Some(aggregators),
-            ..Asked::default()
+            ..RequestedSettings::default()
         };
         let found = told("mpich-btioS-full-np4", asked, &Thresholds::default());
         found.iter().map(|f| f.code).collect()
@@ -95,15 +95,15 @@ fn aggregators_are_held_against_what_was_asked_for() {
     );
     assert!(
         codes(2).contains(&"T40"),
-        "two were asked for and one wrote"
+        "two were requested and one wrote"
     );
 }
 
 #[test]
 fn independent_writes_have_no_aggregators_and_the_writer_changes_along_the_file() {
-    let asked = Asked {
+    let asked = RequestedSettings {
         aggregators: Some(2),
-        ..Asked::default()
+        ..RequestedSettings::default()
     };
     let found = told("mpich-btioS-simple-np4", asked, &Thresholds::default());
     let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
@@ -116,7 +116,11 @@ fn another_threshold_tells_less() {
         small_bytes: 100,
         ..Thresholds::default()
     };
-    let found = told("mpich-btioS-simple-np4", Asked::default(), &limits);
+    let found = told(
+        "mpich-btioS-simple-np4",
+        RequestedSettings::default(),
+        &limits,
+    );
     assert!(
         !found
             .iter()
@@ -124,8 +128,8 @@ fn another_threshold_tells_less() {
     );
 }
 
-/// A trace of one large file and whatever is added to it.
-fn facts(more: FileFacts) -> Facts {
+/// Returns the facts of a trace with one large file and the file `more`.
+fn facts(more: FileFacts) -> TraceFacts {
     let large = FileFacts {
         name: "/d/large".into(),
         posix: PosixFacts {
@@ -137,7 +141,7 @@ fn facts(more: FileFacts) -> Facts {
         time_s: 20.0,
         ..FileFacts::default()
     };
-    Facts {
+    TraceFacts {
         files: vec![large, more],
         has_interfaces: true,
         nodes: None,
@@ -157,13 +161,13 @@ fn next_to_nothing_is_something_to_know() {
         },
         shared_extents: Some((7, 100)),
         writers: Some((0, 4)),
-        written_by: Spread::of([10.0, 70.0]),
+        written_by: RankSpread::of([10.0, 70.0]),
         time_s: 0.001,
         ..FileFacts::default()
     };
     let found = findings(
         &facts(small.clone()),
-        Asked::default(),
+        RequestedSettings::default(),
         &Thresholds::default(),
     );
     let of_small: Vec<&Finding> = found
@@ -179,12 +183,16 @@ fn next_to_nothing_is_something_to_know() {
         f.evidence
             .starts_with("80 bytes were written within the first 8 bytes")
     }));
-    // the same of a file in which all of the time goes is a warning
+    // for a file that takes all of the time, the same finding is a warning
     let slow = FileFacts {
         time_s: 60.0,
         ..small
     };
-    let found = findings(&facts(slow), Asked::default(), &Thresholds::default());
+    let found = findings(
+        &facts(slow),
+        RequestedSettings::default(),
+        &Thresholds::default(),
+    );
     assert!(
         found
             .iter()
@@ -196,12 +204,16 @@ fn next_to_nothing_is_something_to_know() {
 #[test]
 fn sizes_are_told_as_they_are_and_factors_only_of_campaigns() {
     let limits = Thresholds::default();
-    let stranger = told("mpich-btioS-simple-np4", Asked::default(), &limits);
+    let stranger = told(
+        "mpich-btioS-simple-np4",
+        RequestedSettings::default(),
+        &limits,
+    );
     let own = told(
         "mpich-btioS-simple-np4",
-        Asked {
+        RequestedSettings {
             in_campaign: true,
-            ..Asked::default()
+            ..RequestedSettings::default()
         },
         &limits,
     );

@@ -1,4 +1,4 @@
-//! Several Darshan logs: the sums of `darshan-parser --total` of each, damaged ones, and files of several jobs.
+//! Several Darshan logs: compared with `darshan-parser --total` of each; damaged logs; files of several jobs.
 
 use cvc_trace::{
     jobs::{JobFilter, Jobs, darshan_logs_below},
@@ -28,7 +28,7 @@ fn jobs(filter: JobFilter, more: &[PathBuf]) -> Jobs {
     jobs
 }
 
-/// A counter of `darshan-parser --total`, as the file beside the log has it.
+/// Returns a counter from the output of `darshan-parser --total`, which is stored next to the log.
 fn total(name: &str, counter: &str) -> u64 {
     use std::io::Read;
     let path = log(name).with_extension("total.txt.gz");
@@ -55,7 +55,7 @@ fn each_job_has_the_sums_of_its_log() {
         );
         assert_eq!(posix.read_bytes, total(name, "POSIX_BYTES_READ"), "{name}");
         assert_eq!(posix.writes, total(name, "POSIX_WRITES"), "{name}");
-        // what MPI-IO moved is not added to what POSIX moved for it
+        // bytes moved by MPI-IO are not added to the bytes that POSIX moved for it
         let mpi_io = row.modules.iter().find(|m| m.module == "MPI-IO").unwrap();
         let stdio = row
             .modules
@@ -148,7 +148,7 @@ fn mpi_io_without_a_counted_operation_is_named() {
             && told.contains("MPI_File_write_c"),
         "{told}"
     );
-    // the bytes are counted all the same, by POSIX
+    // the bytes are counted by POSIX nevertheless
     let jobs = jobs(JobFilter::default(), &[log("mpich-large-count-np2")]);
     assert_eq!(jobs.rows[4].written_bytes, 2 << 20);
     assert_eq!(jobs.rows[4].notes.len(), 1, "{:?}", jobs.rows[4].notes);

@@ -6,6 +6,8 @@ mod darshan;
 mod dftracer;
 mod findings;
 mod jobs;
+mod metadata_operations;
+mod phases;
 mod strace;
 mod strace_files;
 mod strace_options;

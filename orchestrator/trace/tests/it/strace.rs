@@ -1,10 +1,10 @@
-//! Lines of strace that say one thing each. What is expected was derived from the system calls' manual pages.
+//! Lines of strace, each of which tests one property. Expected results are from the manual pages of the system calls.
 
 use crate::collected::Collected;
 use cvc_trace::{Op, TraceError, read_strace};
 use std::path::Path;
 
-/// Reads lines, each with a time and a duration put to it unless it has a number in front.
+/// Reads lines, after adding a time and a duration to each that does not begin with a number.
 fn read(lines: &[&str]) -> Collected {
     let mut text = String::new();
     for (index, line) in lines.iter().enumerate() {
@@ -116,7 +116,7 @@ fn copies_of_a_descriptor_share_the_position() {
     ]);
     let places: Vec<_> = found.extents("a", W).iter().map(|w| w.0).collect();
     assert_eq!(places, (0..6).map(Some).collect::<Vec<_>>());
-    // the one with O_CLOEXEC is gone, so that 6 is something else
+    // execve has closed the descriptor with O_CLOEXEC, so 6 is another file
     assert_eq!(found.extents("<fd 6>", W), [(None, 1)]);
     assert_eq!(found.processes[&0].program.as_deref(), Some("/bin/x"));
 }
@@ -223,7 +223,7 @@ fn halves_of_calls_are_joined() {
     assert_eq!(found.extents("a", R), [(Some(0), 3)]);
     assert_eq!(found.on("a", R)[0].start_ns, 4000);
     assert_eq!(found.extents("b", W), [(Some(40), 8)]);
-    assert!(found.misses("calls", "1 calls began and did not end"));
+    assert!(found.misses("calls", "1 calls have no end in the trace"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files of strace: several of one run, gzipped, damaged.
+//! Files of strace: several files of one run, gzip-compressed files, damaged files.
 
 use crate::collected::Collected;
 use cvc_trace::{Op, TraceError, read_strace, read_strace_files};
@@ -27,7 +27,8 @@ fn gzipped(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The task that `gzip` was in while DMTCP wrote an image through it; recorded with a filter, so that nobody sees where its descriptors come from.
+/// Reads the task of `gzip` while DMTCP wrote an image through it. It was recorded with a filter, so the calls that opened its descriptors are
+/// missing.
 #[test]
 fn the_writes_of_a_gzipped_image_add_up_to_its_size() {
     let found = read_files(&[data("gzip-of-image.2708.strace.gz")]);
@@ -117,7 +118,7 @@ const LINES: &str = "7 1795255706.000001 openat(AT_FDCWD</w>, \"a\", O_RDWR|O_CR
     7 1795255706.000007 lseek(3</w/a>, -1, SEEK_END) = 4195 <0.000002>\n\
     8 1795255706.000008 +++ exited with 0 +++\n";
 
-/// Reads what may be no trace at all.
+/// Reads bytes that may not be a trace.
 fn withstand(text: &[u8]) -> Collected {
     let mut found = Collected::default();
     match read_strace(text, Path::new("damaged"), &mut found) {
@@ -206,7 +207,7 @@ fn gzip_of_several_members_is_read_and_a_torn_one_is_told_of() {
     assert_eq!(withstand(&packed), withstand(LINES.as_bytes()));
     let torn = withstand(&packed[..packed.len() - 12]);
     assert!(
-        torn.misses("behind line", "cannot be unpacked"),
+        torn.misses("after line", "cannot be unpacked"),
         "{:?}",
         torn.missing
     );

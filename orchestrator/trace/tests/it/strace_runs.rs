@@ -1,4 +1,4 @@
-//! Real programs under a real strace. What is expected is what the programs were told to write, and the files that they left.
+//! Traces real programs. The expected results are the operations in the programs' source, and the files that they wrote.
 
 use crate::collected::Collected;
 use cvc_testkit::{Tool, require};
@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Every way in which strace writes the same run.
+/// All option sets with which the same run is traced.
 const WAYS: [&[&str]; 5] = [
     &["-f", "-ttt", "-T"],
     &["-f", "-ttt", "-T", "-y"],
@@ -18,7 +18,7 @@ const WAYS: [&[&str]; 5] = [
     &["-ff", "-ttt", "-T", "-y", "-xx", "-s", "4096"],
 ];
 
-/// Runs a program in a fresh directory, in which `prepare` was before, and hands its trace and that directory to `check`.
+/// Traces a program in a fresh directory, which `prepare` fills, and calls `check` with the trace and the directory.
 fn in_every_way(program: &[&str], prepare: impl Fn(&Path), check: impl Fn(&Collected, &Path)) {
     for way in WAYS {
         let dir = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ os.close(fd)
 #[test]
 fn python_writes_through_vectors_threads_children_and_maps() {
     require!(Tool::Strace, Tool::Python);
-    // the interpreter itself, where what is on PATH is a script that looks for it
+    // the interpreter itself: the one on PATH may be a script that starts it
     let output = Command::new(Tool::Python.find().unwrap())
         .args(["-c", "import sys; print(sys.executable)"])
         .output()
@@ -171,7 +171,7 @@ fn python_writes_through_vectors_threads_children_and_maps() {
             );
             assert_eq!(found.on("data", Op::Map).len(), 1);
             assert!(found.misses("data", "mapped into memory"));
-            // the flush of the map and fdatasync
+            // the flush of the map, and fdatasync
             assert_eq!(found.on("data", Op::Sync).len(), 2);
             let writers: std::collections::BTreeSet<_> = found
                 .on("data", Op::Write)

@@ -1,4 +1,4 @@
-//! What is linked into the programs: the packages that they depend on, without those of build scripts and tests.
+//! The packages that are linked into the programs, without those of build scripts and tests.
 
 use crate::workspace;
 use serde_json::Value;
@@ -12,26 +12,31 @@ use std::{
 pub struct Linked {
     pub name: String,
     pub version: String,
-    /// SPDX expression of its manifest; empty where it names a file instead.
+    /// SPDX expression in the package's manifest; empty if the manifest names a file instead.
     pub licence: String,
     pub description: String,
     pub repository: String,
     pub dir: PathBuf,
-    /// Whether it is cvc's own.
+    /// Whether the package is a member of cvc's workspace.
     pub own: bool,
-    /// SHA-256 of its archive, from Cargo.lock; packages of the workspace have none.
+    /// SHA-256 of the package's archive, from Cargo.lock; `None` for packages of the workspace.
     pub sha256: Option<String>,
-    /// Ids of the packages that it needs.
+    /// Ids of the linked packages that this one depends on.
     pub needs: Vec<String>,
 }
 
-/// All packages that are linked, by cargo's ids.
+/// All linked packages, by cargo's ids.
 pub struct Dependencies(pub BTreeMap<String, Linked>);
 
 impl Dependencies {
-    /// What `programs` (names of packages) need on the platform `target`.
-    pub fn of(root: &Path, programs: &[&str], target: &str) -> Result<Self, String> {
-        let metadata = workspace::resolved(target)?;
+    /// Returns the dependencies of `programs` (names of packages) on the platform `target`, with these options for features.
+    pub fn of(
+        root: &Path,
+        programs: &[&str],
+        target: &str,
+        features: &[&str],
+    ) -> Result<Self, String> {
+        let metadata = workspace::resolved(target, features)?;
         let lock = root.join("Cargo.lock");
         let lock = fs::read_to_string(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;
         let sums = checksums(&lock);
@@ -67,7 +72,7 @@ impl Dependencies {
     }
 }
 
-/// Needs of a package that are linked: not those of its build script or of its tests.
+/// Returns the ids of a package's dependencies that are linked, without those of its build script and tests.
 fn linked_by(node: &Value) -> Vec<&str> {
     list(&node["deps"])
         .iter()
@@ -95,7 +100,7 @@ fn described(package: &Value, needs: &[&str], sums: &BTreeMap<(String, String), 
     }
 }
 
-/// SHA-256 of each archive, by name and version, from the lines of a Cargo.lock.
+/// Parses the SHA-256 of each archive from a Cargo.lock, by name and version.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |block: &str, key: &str| {
         block.lines().find_map(|line| {

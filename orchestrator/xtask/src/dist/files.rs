@@ -1,10 +1,13 @@
-//! Files, and what programs print.
+//! Helpers for files, and for the output of programs.
 
 use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
 };
+
+/// The programs of a distribution.
+pub const PROGRAMS: [&str; 2] = ["cvc", "cvc-node"];
 
 pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
     if let Some(dir) = to.parent() {
@@ -20,7 +23,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), String> {
     fs::write(path, content).map_err(|e| told(path, &e))
 }
 
-/// Runs a program and returns what it printed.
+/// Runs a program and returns its output.
 pub fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -39,4 +42,37 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>, String> {
 
 pub fn told(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+/// Packs a directory below `into`; the same content gives the same bytes.
+pub fn tar(into: &Path, name: &str, time_s: &str, archive: &Path) -> Result<(), String> {
+    output(
+        Command::new("tar")
+            .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+            .args(["--mode=u=rwX,go=rX", "--use-compress-program=gzip -9n"])
+            .arg(format!("--mtime=@{time_s}"))
+            .arg("-cf")
+            .arg(archive)
+            .arg("-C")
+            .arg(into)
+            .arg(name),
+    )
+    .map(drop)
+}
+
+/// Returns the files below a directory, sorted.
+pub fn below(dir: &Path) -> Result<Vec<String>, String> {
+    let found = output(
+        Command::new("find")
+            .args([".", "-type", "f", "-printf", "%P\\0"])
+            .current_dir(dir),
+    )?;
+    let found = String::from_utf8_lossy(&found).into_owned();
+    let mut files: Vec<String> = found
+        .split('\0')
+        .filter(|file| !file.is_empty())
+        .map(str::to_owned)
+        .collect();
+    files.sort_unstable();
+    Ok(files)
 }

@@ -1,4 +1,4 @@
-//! The texts under which others let their work be linked.
+//! The licence texts of all code that is linked into the programs.
 
 use super::{
     dependencies::Dependencies,
@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// How files that hold licences begin.
+/// Prefixes of the names of files that contain licences.
 const BEGIN: [&str; 6] = [
     "license",
     "licence",
@@ -21,10 +21,10 @@ const BEGIN: [&str; 6] = [
     "copyright",
 ];
 
-/// Copies the texts of all packages, of Rust's library and of musl into `dir`, with a list of all.
+/// Copies the licence texts of all packages, of Rust's standard library and of musl into `dir`, with a list of them.
 ///
 /// # Errors
-/// If a package says neither in its manifest nor by a file how it is licensed, or a file cannot be copied.
+/// A package names no licence, neither in its manifest nor in a file, or a file cannot be copied.
 pub fn write_texts(dependencies: &Dependencies, dir: &Path) -> Result<(), String> {
     let mut list = String::from(
         "# Licences of what is linked into cvc and cvc-node\n\n| package | licence | texts |\n| --- | --- | --- |\n",
@@ -61,7 +61,7 @@ pub fn write_texts(dependencies: &Dependencies, dir: &Path) -> Result<(), String
     write(&dir.join("README.md"), list.as_bytes())
 }
 
-/// What the compiler adds: (name, licence, where its texts are).
+/// Returns the parts that the compiler adds: (name, licence, directory of its texts).
 fn platform() -> Result<[(&'static str, &'static str, PathBuf); 2], String> {
     let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
@@ -75,7 +75,7 @@ fn platform() -> Result<[(&'static str, &'static str, PathBuf); 2], String> {
     ])
 }
 
-/// The files of a directory that hold licences, sorted.
+/// Returns the files of a directory that contain licences, sorted.
 pub fn texts(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -91,7 +91,7 @@ pub fn texts(dir: &Path) -> Result<Vec<PathBuf>, String> {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .to_lowercase();
-            // `license.rs` is a module
+            // a file such as `license.rs` is a module, not a licence
             BEGIN.iter().any(|b| name.starts_with(b)) && !name.ends_with(".rs")
         })
         .collect();

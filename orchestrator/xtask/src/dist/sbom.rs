@@ -6,7 +6,7 @@ use super::{
 };
 use serde_json::{Value, json};
 
-/// The bill as JSON. `time_s`: seconds since 1970 of what was built, so that the same commit has the same bill.
+/// Returns the bill as JSON. `time_s` is the time of the source in seconds since 1970, so that the same commit gives the same bill.
 pub fn cyclonedx(dependencies: &Dependencies, time_s: &str) -> Result<String, String> {
     let time = output(
         std::process::Command::new("date")
@@ -62,7 +62,7 @@ fn component(package: &Linked) -> Value {
         component["description"] = package.description.trim().into();
     }
     if !package.licence.is_empty() {
-        // older manifests separate alternatives by a slash
+        // older manifests separate alternative licences by a slash
         let expression = package.licence.replace('/', " OR ");
         component["licenses"] = json!([{ "expression": expression }]);
     }
@@ -75,7 +75,7 @@ fn component(package: &Linked) -> Value {
     component
 }
 
-/// Its package URL, which also names it within the bill.
+/// Returns the package URL, which is also the identifier of the package within the bill.
 fn url(package: &Linked) -> String {
     format!(
         "pkg:cargo/{}@{}",

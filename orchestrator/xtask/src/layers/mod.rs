@@ -1,4 +1,5 @@
-//! `cargo xtask layers`: crates depend only on crates of lower layers, and the modules of a crate do not import each other in a circle.
+//! `cargo xtask layers`: checks that crates depend only on crates of lower layers, and that the modules of a crate do not import each other in a
+//! cycle.
 
 mod crates;
 mod source;
@@ -12,14 +13,14 @@ use std::{
     fmt::Write,
 };
 
-/// The hint for all violations.
+/// The hint printed below violations.
 const HINT: &str = "hint: to break a cycle, move the names that close it to a module below both sides, or pass what is needed as a parameter or a \
                     trait; a `mod.rs` whose children import from it should only re-export";
 
-/// Which neighbour uses which, with the names.
+/// The uses between two modules below the same parent, or the parent and a child, by the indices of the using and the used module.
 type Between<'a> = BTreeMap<(usize, usize), Vec<&'a Use>>;
 
-/// Prints which modules of each crate (or of the named ones) import which, then all violations; returns whether there are none.
+/// Prints which modules of each crate (or of the named crates) import which, and all violations; returns whether there are none.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
     let packages = workspace::packages()?;
     if let Some(unknown) = arguments
@@ -67,7 +68,7 @@ fn compiled(package: &Package) -> impl Iterator<Item = &Target> {
         .filter(|t| matches!(t.kind.as_str(), "lib" | "bin"))
 }
 
-/// Uses among the children of a module and its own file.
+/// Returns the uses among a module's children and the module's own file; uses in deeper modules count for the child above them.
 fn between<'a>(modules: &[Module], uses: &'a [Use], level: usize) -> Between<'a> {
     let above = &modules[level].path;
     let lift = |at: usize| {
@@ -89,7 +90,7 @@ fn between<'a>(modules: &[Module], uses: &'a [Use], level: usize) -> Between<'a>
     between
 }
 
-/// Describes every circle among the children of each module.
+/// Describes every cycle among the children of each module.
 fn cycles(name: &str, modules: &[Module], uses: &[Use]) -> Vec<String> {
     let mut found = Vec::new();
     for (level, above) in modules.iter().enumerate() {
@@ -133,7 +134,7 @@ fn cycles(name: &str, modules: &[Module], uses: &[Use]) -> Vec<String> {
                 .filter(|((from, to), _)| circle.contains(from) && circle.contains(to))
                 .map(|(_, uses)| uses)
                 .collect();
-            // those that are easiest to turn round first
+            // list the imports with the fewest uses first, since they are the easiest to reverse
             closing.sort_by_key(|uses| uses.len());
             for one in closing.into_iter().flatten() {
                 let _ = write!(

@@ -1,5 +1,5 @@
-//! Reads from the text of a crate's files which of them uses a name of which other: `use`s and paths that begin with `crate`, `super`, `self` or a
-//! child module, also in macros and attributes, followed through re-exports. Comments and tests do not count.
+//! Finds out from the text of a crate's files which file uses names of which other file: in `use` statements and in paths that begin with `crate`,
+//! `super`, `self` or a child module, also within macros and attributes. Re-exports are followed; comments and tests are skipped.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,18 +7,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file of a crate.
+/// A source file of a crate.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Its names from the crate's root, which has none.
+    /// Names of the module path below the crate's root; empty for the root.
     pub path: Vec<String>,
-    /// Its text without comments and tests; lines stay where they are.
+    /// Content of the file without comments and tests; line numbers are unchanged.
     text: String,
-    /// Names that it re-exports, with where it has them from; `*` for a glob, once for each.
+    /// Names that the module re-exports, each with its source path; a glob is `*`, with an entry for each.
     exports: Vec<(String, Vec<String>)>,
 }
 
-/// A use of a name, by indices of modules.
+/// One use of a name; `from` and `to` are indices of modules.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     pub from: usize,
@@ -27,7 +27,7 @@ pub struct Use {
     pub line: usize,
 }
 
-/// Reads the modules of a target, parents before children.
+/// Reads the modules of a target; parents come before their children.
 pub fn modules(root: &Path) -> Result<Vec<Module>, String> {
     let mut modules = Vec::new();
     let dir = root.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -76,7 +76,7 @@ fn add(
     Ok(())
 }
 
-/// The module that a line declares: `mod name;`, of any visibility.
+/// Returns the module that a line declares (`mod name;` with any visibility), if any.
 fn declared(line: &str) -> Option<&str> {
     let (before, name) = line.trim().strip_suffix(';')?.rsplit_once("mod ")?;
     ((before.is_empty() || before.starts_with("pub")) && name.chars().all(is_word)).then_some(name)
@@ -86,7 +86,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Takes out comments, and what `#[cfg(test)]` or `#[test]` stands before: to the `;`, or to the brace that is indented like it.
+/// Removes comments, and the items after `#[cfg(test)]` or `#[test]`. Such an item ends at `;`, or at a brace with the indentation of the attribute.
 fn without_tests(text: &str) -> String {
     let mut kept = String::new();
     let mut until: Option<String> = None;
@@ -111,7 +111,7 @@ fn without_tests(text: &str) -> String {
                 let ends = code.starts_with(at.as_str())
                     && !code[at.len()..].starts_with([' ', '#'])
                     && code.trim_end().ends_with([';', '}', ',']);
-                // one line, or the last line of several
+                // the item is one line, or this is its last line
                 if ends {
                     until = None;
                 }
@@ -122,7 +122,7 @@ fn without_tests(text: &str) -> String {
     kept
 }
 
-/// The `use` statements: where, whether public, and the tree.
+/// Returns the `use` statements: position, whether it is public, and the tree of imports.
 fn statements(text: &str) -> impl Iterator<Item = (usize, bool, &str)> {
     text.match_indices("use ").filter_map(|(at, word)| {
         let before = text[..at]
@@ -142,7 +142,7 @@ fn statements(text: &str) -> impl Iterator<Item = (usize, bool, &str)> {
     })
 }
 
-/// The names of a tree of imports, each with its path: `a::{b, c as d}` is `b` of `a::b` and `d` of `a::c`.
+/// Returns the names in a tree of imports, each with its path: `a::{b, c as d}` contains `b` with the path `a::b` and `d` with `a::c`.
 fn leaves(tree: &str) -> Vec<(String, Vec<String>)> {
     let tree = tree.trim();
     if let Some((prefix, group)) = tree.split_once('{') {
@@ -196,7 +196,7 @@ fn leaves(tree: &str) -> Vec<(String, Vec<String>)> {
     vec![(name.map_or(last, str::to_owned), path)]
 }
 
-/// Which module uses which names of which other.
+/// Returns which modules use which names of which other modules.
 pub fn uses(modules: &[Module]) -> Vec<Use> {
     let index: BTreeMap<&[String], usize> = modules
         .iter()
@@ -220,7 +220,7 @@ pub fn uses(modules: &[Module]) -> Vec<Use> {
                 });
             }
         };
-        // what is not a `use` or `mod`, by words
+        // the words of all text except `use` and `mod` statements
         let mut rest = module.text.clone();
         statements(&module.text).for_each(|(at, _, tree)| {
             rest.replace_range(at..at + 4 + tree.len(), &" ".repeat(4 + tree.len()))
@@ -232,7 +232,7 @@ pub fn uses(modules: &[Module]) -> Vec<Use> {
             .collect();
         for (at, public, tree) in statements(&module.text) {
             for (name, path) in leaves(tree) {
-                // who re-exports a name of a descendant does not need it, unless it occurs again
+                // a module that only re-exports a child's name does not use it, unless the name occurs elsewhere in the file
                 let of_child = path
                     .first()
                     .is_some_and(|first| first != "crate" && first != "super");
@@ -273,7 +273,7 @@ pub fn uses(modules: &[Module]) -> Vec<Use> {
                 .filter(|p| !p.is_empty())
                 .map(str::to_owned)
                 .collect();
-            // a `use` was read above
+            // paths in `use` statements were handled above
             let in_use = module.text[..start].trim_end().ends_with("use");
             if !in_use && (path.len() > 1 || !module.text[end..].starts_with(['{', '$'])) {
                 note(start, &path);
@@ -283,7 +283,7 @@ pub fn uses(modules: &[Module]) -> Vec<Use> {
     found.into_iter().collect()
 }
 
-/// The modules that define a path which is written in the module `at`: none if it is of another crate.
+/// Returns the modules that define a path which the module with index `at` uses. Returns none if the path belongs to another crate.
 fn resolve(
     modules: &[Module],
     index: &BTreeMap<&[String], usize>,

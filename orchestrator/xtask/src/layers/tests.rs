@@ -1,9 +1,9 @@
-//! Small crates, and this workspace.
+//! Tests of the layers: with small crates, and with this workspace.
 
 use super::*;
 use std::fs;
 
-/// The uses and the circles of a crate with these files.
+/// Returns the uses and the cycles in a crate with these files.
 fn of(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let dir = tempfile::tempdir().expect("a directory");
     for (path, text) in files {
@@ -166,7 +166,7 @@ fn macros_attributes_and_globs_count() {
     );
 }
 
-/// The workspace itself.
+/// Checks the workspace itself.
 #[test]
 fn the_workspace_forms_layers_without_cycles() {
     let packages = workspace::packages().expect("a workspace");

@@ -1,4 +1,4 @@
-//! Arguments of `cargo xtask test`, which are those of `cargo test`.
+//! Parses the arguments of `cargo xtask test`, which are those of `cargo test`.
 
 /// Options of cargo that take a value.
 const WITH_VALUE: &[&str] = &[
@@ -36,12 +36,14 @@ const CHOOSE_TARGETS: &[&str] = &[
     "--all-targets",
 ];
 
-/// All packages but those that need the cloud's SDK, whose million generated lines take minutes to compile.
-const WITHOUT_SDK: [&str; 4] = [
+/// Selects all packages but those that need the cloud's SDK, whose million generated lines take minutes to compile.
+const WITHOUT_SDK: [&str; 6] = [
     "--workspace",
     "--exclude",
     "cvc-ec2",
     "--no-default-features",
+    "--features",
+    "cvc/parquet",
 ];
 
 /// The parsed arguments.
@@ -55,13 +57,13 @@ pub struct Arguments {
     pub ignored: Ignored,
     /// Whether documentation tests run.
     pub doc: Doc,
-    /// Whether slow tests run too, and those that need the cloud's SDK.
+    /// Whether slow tests and tests that need the cloud's SDK run, too.
     pub all: bool,
     /// Whether the tests are only compiled.
     pub compile_only: bool,
     /// Whether the output of passing tests is shown.
     pub show_output: bool,
-    /// Number of tests to run in parallel; `None`: as many as the machine has capacity for.
+    /// Number of tests that run in parallel; `None` adapts it to the capacity of the machine.
     pub threads: Option<usize>,
 }
 
@@ -105,7 +107,7 @@ impl Arguments {
                 "--doc" => parsed.doc = Doc::Only,
                 "--all" => parsed.all = true,
                 "--no-run" => parsed.compile_only = true,
-                // always passed to cargo
+                // these options are always passed to cargo
                 "--locked" | "--no-fail-fast" => {}
                 _ if argument.starts_with('-') => {
                     chosen |= CHOOSE_TARGETS.contains(&name);
@@ -169,7 +171,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// Returns the packages and features that cargo gets for tests: those chosen, or all, without `--all` but the cloud's SDK.
+    /// Returns the options for packages and features that cargo gets for tests. If the user selects packages, there are none. Otherwise they select
+    /// all packages; without `--all`, all but those that need the cloud's SDK.
     pub fn selection(&self) -> &'static [&'static str] {
         match (self.chooses_packages(), self.all) {
             (true, _) => &[],
@@ -178,7 +181,7 @@ impl Arguments {
         }
     }
 
-    /// Tells whether nothing was selected, so that the whole suite runs.
+    /// Returns whether the arguments select nothing, so that the whole suite runs.
     pub fn is_everything(&self) -> bool {
         self.all
             && self.cargo.is_empty()
@@ -187,7 +190,7 @@ impl Arguments {
             && self.ignored != Ignored::Only
     }
 
-    /// Tells whether packages were selected.
+    /// Returns whether the arguments select packages.
     pub fn chooses_packages(&self) -> bool {
         self.cargo.iter().any(|a| {
             a.starts_with("-p")

@@ -1,8 +1,8 @@
-//! Durations of previous runs, so that the longest tests start first and none of them runs alone at the end.
+//! Durations of tests in previous runs, so that the longest tests start first and no long test runs alone at the end.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
-/// Durations by test name, kept in a file of the target directory.
+/// Durations by test name, stored in a file in the target directory.
 pub struct History {
     file: PathBuf,
     seconds: BTreeMap<String, f64>,
@@ -30,7 +30,7 @@ impl History {
         self.seconds.insert(name.to_owned(), took.as_secs_f64());
     }
 
-    /// Writes the history. Errors are ignored, since it only determines the order.
+    /// Writes the history. Errors are ignored, because the history only determines the order of tests.
     pub fn write(&self) {
         let text: String = self
             .seconds

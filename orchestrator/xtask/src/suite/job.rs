@@ -1,4 +1,4 @@
-//! Runs one test in a process of its own, with a time limit.
+//! Runs one test in a separate process, with a time limit.
 
 use super::{
     arguments::Arguments,
@@ -16,22 +16,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of a test, above those that tests set themselves. The longest take minutes on two cores, and other tests run beside them.
+/// Time limit of a test. It is longer than the limits that tests set themselves, and than the longest tests, which take minutes on two busy cores.
 pub const LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// Environment variable naming the file to which a skipped test writes what it needs.
+/// Environment variable naming the file to which a skipped test writes its requirements.
 const SKIPPED_LOG: &str = "CVC_SKIPPED_LOG";
 
-/// Environment variable naming the number of damaged inputs that each reader gets, and that number without `--all`.
+/// Environment variable with the number of damaged inputs on which the fuzz tests try each reader of files. The next constant is its value without
+/// `--all`.
 const FUZZ_INPUTS: &str = "CVC_FUZZ_INPUTS";
 const FEW_FUZZ_INPUTS: &str = "500";
 
-/// One unit of work.
+/// A unit of work of the test pool.
 #[derive(Clone, Debug)]
 pub enum Job {
     /// A test of a program.
     Test {
-        /// The program.
+        /// The test program.
         program: Program,
         /// Path of the test in the program.
         name: String,
@@ -50,7 +51,7 @@ pub enum Outcome {
     Passed,
     /// The test failed, with the reason.
     Failed(String),
-    /// The test was skipped, with what it needs.
+    /// The test was skipped, with its requirements.
     Skipped(Vec<String>),
     /// The documentation tests ran.
     Documentation {
@@ -68,16 +69,16 @@ pub enum Outcome {
 pub struct Report {
     /// Name of the job.
     pub name: String,
-    /// Its result.
+    /// Result of the job.
     pub outcome: Outcome,
-    /// Its duration.
+    /// Duration of the job.
     pub took: Duration,
-    /// Its standard output and standard error.
+    /// Standard output and standard error of the job.
     pub output: String,
 }
 
 impl Job {
-    /// Returns the name shown to the user.
+    /// Returns the name of the job for the user.
     pub fn name(&self) -> String {
         match self {
             Self::Test { program, name } => format!("{} {name}", program.name),
@@ -85,7 +86,7 @@ impl Job {
         }
     }
 
-    /// Runs the job. `scratch` is created for it and removed afterwards.
+    /// Runs the job. Creates the directory `scratch` for it and removes it afterwards.
     pub fn run(
         &self,
         arguments: &Arguments,
@@ -95,7 +96,7 @@ impl Job {
     ) -> Result<Report, String> {
         let io = |e: std::io::Error| format!("{}: {e}", scratch.display());
         fs::create_dir_all(scratch).map_err(io)?;
-        // a file rather than a pipe: a process that outlives the test would keep a pipe open
+        // a file rather than a pipe, because a process that outlives the test would keep a pipe open
         let (printed, skipped) = (scratch.join("output"), scratch.join("skipped"));
         let output = File::create(&printed).map_err(io)?;
         let mut command = self.command(arguments)?;
@@ -137,7 +138,8 @@ impl Job {
                 if arguments.chooses_packages() {
                     command.args(packages.iter().flat_map(|p| ["--package", p]));
                 } else {
-                    // the same selection as in the preceding `cargo test`: another one would unify features differently and compile everything again
+                    // the same package selection as in the preceding `cargo test`: another one would unify features differently and recompile
+                    // everything
                     command.args(arguments.selection());
                 }
                 command.args(["--"]).args(&arguments.filters);
@@ -162,7 +164,7 @@ impl Job {
     }
 }
 
-/// Returns the cargo arguments that apply to documentation tests: all but the package selection.
+/// Returns the cargo arguments that also apply to documentation tests: all except the package selection.
 fn options_for_doc(cargo: &[String]) -> Vec<String> {
     let mut options = Vec::new();
     let mut rest = cargo.iter();
@@ -190,7 +192,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Parses what a skipped test needs, as written by the test kit.
+/// Parses the requirements of a skipped test, as written by the test kit.
 fn needs(log: &str) -> Vec<String> {
     let mut needs: Vec<String> = Vec::new();
     for need in log
@@ -289,7 +291,7 @@ mod tests {
     fn run(script: &str, limit: Duration) -> Report {
         let dir = tempfile::tempdir().expect("a directory");
         let executable = dir.path().join("program");
-        // another process writes it: a child of another thread could hold a file of ours open, which then cannot be executed
+        // another process writes the script: a process forked by another thread could hold a file of this one open, which then cannot be executed
         let write = [
             "-c",
             "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\"; chmod 755 \"$0\"",

@@ -5,16 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Minimum idle share of the processors for running more tests than processors.
+/// Minimum idle fraction of the processors for starting more tests than there are processors.
 const IDLE: f64 = 0.35;
 
-/// Minimum time between two decisions, so that a test that was just started shows its load.
+/// Minimum time between two decisions, so that the load includes tests that were just started.
 const WINDOW: Duration = Duration::from_millis(700);
 
-/// Minimum available memory for one more test.
+/// Minimum available memory for starting one more test, KiB.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// Processor time since the last decision.
+/// Processor time at the last decision.
 pub struct Load {
     since: Instant,
     times: Option<(u64, u64)>,
@@ -29,7 +29,8 @@ impl Load {
         }
     }
 
-    /// Tells whether the machine had capacity to spare since the last decision, and restarts the measurement. `false` if that was too recent.
+    /// Returns whether the machine had idle capacity since the last decision, and starts a new measurement. Returns `false` if the last decision was
+    /// too recent.
     pub fn is_low(&mut self) -> bool {
         if self.since.elapsed() < WINDOW {
             return false;
@@ -43,7 +44,7 @@ impl Load {
             .is_none_or(|kib| kib >= MEMORY_KIB)
     }
 
-    /// Returns the busy share of the processors since the start.
+    /// Returns the fraction of the processors' time that was busy since the start.
     pub fn busy(&self) -> Option<f64> {
         let now = times(&fs::read_to_string("/proc/stat").unwrap_or_default())?;
         Some(1.0 - idle_share(self.times?, now))

@@ -1,7 +1,7 @@
-//! `cargo xtask test`: runs all tests in parallel, each in a process of its own, and prints a summary.
+//! `cargo xtask test`: runs all tests in parallel, each in a separate process, and prints a summary.
 //!
-//! With a process of its own, each test has its own duration and output, is isolated from the others, and can be killed if it hangs. Most
-//! tests wait for nodes to boot and for time limits to pass, so more of them run than the machine has processors, as long as those are idle.
+//! In a separate process, a test has its own duration and output, is isolated from other tests, and can be killed if it hangs. Most tests wait for
+//! nodes to boot or for time limits to pass, so more tests run at the same time than the machine has processors, as long as processors are idle.
 
 mod arguments;
 mod history;
@@ -21,8 +21,8 @@ use std::{cmp::Ordering, fs, io::Write, path::PathBuf, sync::Arc, time::Instant}
 use summary::Tally;
 use tiers::Tiers;
 
-/// Tests that run before the others, by themselves: the ranks of their programs are more than processors and spin while they wait for each
-/// other. Beside other tests they take ten times as long, and most of the processors from those.
+/// Tests that run before all others, one at a time: their programs have more ranks than there are processors, and the ranks spin while they wait for
+/// each other. Together with other tests they would take ten times as long and most of the processors.
 const ALONE: [&str; 1] =
     ["cvc::it quickstart::the_main_job_runs_to_its_end_and_ends_with_a_report"];
 
@@ -49,7 +49,7 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
     Ok(tally.succeeded())
 }
 
-/// Lists the jobs, each with its number within its program.
+/// Returns the jobs, each with its number within its program.
 fn jobs(
     compiled: &program::Compiled,
     arguments: &Arguments,
@@ -186,8 +186,8 @@ fn run_jobs(
     Ok(())
 }
 
-/// Orders jobs: the longest first; without known durations, integration tests before unit tests. Tests of one program are interleaved with
-/// those of others, because some of them take turns.
+/// Orders jobs: the longest first; without known durations, integration tests before unit tests. Tests of different programs alternate, because some
+/// tests of one program wait for each other.
 fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
     let guess = |job: &Job| match job {
         Job::Doc { .. } => 60.0,
@@ -200,7 +200,7 @@ fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
         .then(a.0.cmp(&b.0))
 }
 
-/// Formats a report: one line, and the whole output of a failed test.
+/// Formats a report: one line, and for a failed test its whole output.
 fn format_report(report: &Report, show: bool) -> String {
     let seconds = format!("({:.2} s)", report.took.as_secs_f64());
     let line = match &report.outcome {

@@ -11,20 +11,20 @@ use std::{
 /// Maximum number of jobs per processor.
 const WIDEST: usize = 4;
 
-/// Interval between checks of the load.
+/// Interval between two measurements of the load.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Number of jobs that run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// Number of jobs that run whatever the load.
+    /// Number of jobs that run in parallel under any load.
     pub least: usize,
-    /// Maximum number of jobs that run.
+    /// Maximum number of jobs that run in parallel.
     pub most: usize,
 }
 
 impl Width {
-    /// Returns a fixed width, or one for this machine.
+    /// Returns a fixed number of jobs, or limits for this machine.
     pub fn new(fixed: Option<usize>) -> Self {
         let processors = thread::available_parallelism().map_or(2, std::num::NonZero::get);
         match fixed {
@@ -40,8 +40,8 @@ impl Width {
     }
 }
 
-/// Runs all jobs, started in order. `spare` tells whether there is capacity for more than the least width; `ended` receives each result and
-/// tells whether to start further jobs. Returns the largest number of jobs that ran at once.
+/// Runs all jobs; they start in the given order. `spare` returns whether the machine has capacity for more than the minimum number of jobs. `ended`
+/// receives each result and returns whether further jobs start. Returns the maximum number of jobs that ran at the same time.
 pub fn run<J: Send + 'static, R: Send + 'static>(
     jobs: Vec<J>,
     width: Width,
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!((most, peak.load(Ordering::SeqCst)), (Ok(3), 3));
     }
 
-    /// Returns how many of six jobs ran at once; each waits until the expected number runs.
+    /// Returns how many of six jobs ran at the same time; each job waits until `expected` jobs run.
     fn most(spare: bool, expected: usize) -> usize {
         let meet = Arc::new((Mutex::new(0), Condvar::new()));
         let work = move |(): &()| {

@@ -22,7 +22,7 @@ pub struct Program {
     environment: Vec<(String, String)>,
 }
 
-/// The result of compilation.
+/// The result of the compilation.
 #[derive(Debug, Default)]
 pub struct Compiled {
     /// All test programs.
@@ -74,7 +74,7 @@ pub fn compile(arguments: &Arguments, interrupts: &Interrupts) -> Result<Option<
     Ok(Some(compiled))
 }
 
-/// Compiles the benchmarks without running them, so that no change breaks them unnoticed. Returns whether that succeeded.
+/// Compiles the benchmarks without running them, so that changes that break them are noticed. Returns whether the compilation succeeded.
 fn compile_benches(interrupts: &Interrupts) -> Result<bool, String> {
     let mut command = workspace::cargo();
     command.args([
@@ -93,10 +93,10 @@ fn compile_benches(interrupts: &Interrupts) -> Result<bool, String> {
 
 /// Packages whose tests start `cvc-node`.
 const STARTS_NODE_PROGRAM: [&str; 2] = ["cvc", "cvc-probe"];
-/// Environment variable that names the `cvc-node` to use.
+/// Environment variable with the path of the `cvc-node` that tests start.
 const NODE_PROGRAM: &str = "CVC_NODE_PROGRAM";
 
-/// Builds the static `cvc-node` once for all tests that need it, instead of once in each of them.
+/// Builds the static `cvc-node` once for all tests, instead of once in each test, and sets its path in the programs' environment.
 fn give_node_program(programs: &mut [Program]) -> Result<(), String> {
     let needs = |p: &&mut Program| {
         STARTS_NODE_PROGRAM
@@ -212,7 +212,7 @@ fn package_environment(package: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Removes the variables that cargo has set for xtask itself.
+/// Removes the variables that cargo has set for xtask from a command's environment.
 pub fn without_our_own(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let of_package = name.to_str().is_some_and(|n| {
@@ -229,7 +229,7 @@ pub fn without_our_own(command: &mut Command) {
 }
 
 impl Program {
-    /// Makes a program for unit tests.
+    /// Returns a program for unit tests.
     #[cfg(test)]
     pub fn stand_in(name: &str, kind: &str, executable: PathBuf, directory: PathBuf) -> Self {
         Self {
@@ -252,7 +252,7 @@ impl Program {
         command
     }
 
-    /// Lists the tests to run and the ignored ones.
+    /// Returns the names of the tests to run, and of the ignored ones.
     pub fn list(&self, arguments: &Arguments) -> Result<(Vec<String>, Vec<String>), String> {
         let list = |also: &[&str]| -> Result<Vec<String>, String> {
             let mut command = self.command();

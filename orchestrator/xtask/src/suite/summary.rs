@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// Number of slowest tests shown.
 const SLOWEST: usize = 20;
 
-/// Minimum total time of a package's tests that is shown without a budget.
+/// Minimum total time of a package's tests from which the package is shown even without a budget, seconds.
 const SHOWN_FROM_S: f64 = 20.0;
 
 /// Counts and names of finished tests.
@@ -49,22 +49,22 @@ impl Tally {
         self.ignored.push(name);
     }
 
-    /// Adds a test of a slow family that does not run without `--all`.
+    /// Adds a test of a slow family, which runs only with `--all`.
     pub fn leave_out(&mut self, family: &str) {
         *self.left_out.entry(family.to_owned()).or_default() += 1;
     }
 
-    /// Adds a failure outside of tests.
+    /// Adds a failure that is not a test's.
     pub fn fail(&mut self, what: String) {
         self.failed.push(what);
     }
 
-    /// Tells whether nothing failed.
+    /// Returns whether there was no failure.
     pub fn succeeded(&self) -> bool {
         self.failed.is_empty()
     }
 
-    /// Formats the summary; its last line contains the counts.
+    /// Formats the summary; the last line contains the counts.
     pub fn summary(&self, tiers: &Tiers) -> String {
         let mut lines = vec![String::new()];
         let mut slowest: Vec<&(Duration, String)> = self.took.iter().collect();
@@ -122,7 +122,7 @@ impl Tally {
         lines.join("\n") + "\n"
     }
 
-    /// Formats the time of the packages whose tests took longest, and of all that have a budget.
+    /// Formats the total time of each package whose tests took long, or that has a budget.
     fn time_by_package(&self, tiers: &Tiers) -> Vec<String> {
         let mut packages: BTreeMap<&str, f64> = BTreeMap::new();
         for (took, name) in &self.took {

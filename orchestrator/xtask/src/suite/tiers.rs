@@ -1,17 +1,17 @@
-//! The two tiers of the suite: what `./test` leaves out and `./test --all` runs, as `slow-tests.txt` lists it, and the time budgets of packages.
+//! The two tiers of the suite: the tests that only `./test --all` runs, listed in `slow-tests.txt`, and the time budgets of packages.
 
 use std::collections::BTreeMap;
 
 const LIST: &str = include_str!("../../slow-tests.txt");
 
-/// The slow families of tests and the budgets of packages.
+/// The families of slow tests, and the budgets of packages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tiers {
     families: BTreeMap<String, Family>,
     budgets_s: BTreeMap<String, u64>,
 }
 
-/// Tests that wait for the same kind of thing.
+/// Slow tests with the same reason.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Family {
     prefixes: Vec<String>,
@@ -19,7 +19,7 @@ struct Family {
 }
 
 impl Tiers {
-    /// Parses the list that is part of this program.
+    /// Parses the list `slow-tests.txt`, which is compiled into this program.
     pub fn read() -> Result<Self, String> {
         Self::parse(LIST)
     }
@@ -64,7 +64,7 @@ impl Tiers {
         }
     }
 
-    /// Returns the family of a test that only `--all` runs.
+    /// Returns the family of a test that runs only with `--all`; `None` for other tests.
     pub fn family_left_out(&self, test: &str) -> Option<&str> {
         self.families
             .iter()
@@ -75,7 +75,7 @@ impl Tiers {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Returns the entries that match none of the tests: of tests that were renamed or removed.
+    /// Returns the entries of the list that match no test, because tests were renamed or removed.
     pub fn stale<'a>(&'a self, tests: &[String]) -> Vec<&'a str> {
         let families = self.families.values();
         families
@@ -88,7 +88,7 @@ impl Tiers {
             .collect()
     }
 
-    /// Returns the time that all tests of a package may take together.
+    /// Returns the time limit for all tests of a package together, seconds.
     pub fn budget_s(&self, package: &str) -> Option<u64> {
         self.budgets_s.get(package).copied()
     }

@@ -1,6 +1,6 @@
-//! Stored files of a series: their sizes, and the times to store and to restore, by method, codec and size of blocks.
+//! Stored files of a series: their sizes, and the times to store and to restore them, by method, codec and block size.
 
-use super::over::{BOUNDED, Lines, METHODS, OverCheckpoints, by_checkpoint};
+use super::over::{BOUNDED, METHODS, OverCheckpoints, SeriesLines, by_checkpoint};
 use crate::report::{
     layout::{self, PlannedPlot},
     summary,
@@ -15,23 +15,23 @@ use cvc_show::{
 };
 use std::collections::BTreeSet;
 
-/// Codecs in the order of legends; others follow.
+/// Codecs in the order of legends; other codecs follow them.
 const CODECS: [&str; 4] = ["none", "gzip", "zstd", "lz4"];
-/// The codec of plots that show only one, if it was measured.
+/// Codec of plots that show a single codec, if it was measured.
 const USUAL_CODEC: &str = "zstd";
 
-/// Rows of a table that is not folded.
-const MOST_SHOWN: usize = 24;
+/// Maximum number of rows of a table that is not collapsed on the page.
+const MAX_UNFOLDED: usize = 24;
 
-/// What was recorded of stored files.
-pub(super) struct Files {
+/// Measurements of stored files.
+pub(super) struct SeriesFiles {
     bytes: Vec<SeriesStored>,
     store_s: Vec<SeriesStored>,
     restore_s: Vec<SeriesStored>,
     memory_bytes: Vec<SeriesStored>,
 }
 
-/// Which files of a point are meant.
+/// The stored files of a point with one method, codec and block size.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     point: &'a str,
@@ -40,7 +40,7 @@ struct Way<'a> {
     block: u32,
 }
 
-/// Values of a way of storing, with the numbers of their checkpoints.
+/// Returns the values of the files stored with one method, codec and block size, each with the number of its checkpoint.
 fn of_way(records: &[SeriesStored], way: Way<'_>) -> Vec<(u32, f64)> {
     let is_meant = |r: &&SeriesStored| {
         r.point == way.point
@@ -52,7 +52,7 @@ fn of_way(records: &[SeriesStored], way: Way<'_>) -> Vec<(u32, f64)> {
     of.map(|r| (r.ckpt, r.value)).collect()
 }
 
-/// The records of some points.
+/// Returns the records of some points.
 fn of_points<'r>(
     records: &'r [SeriesStored],
     data: &Data,
@@ -66,7 +66,7 @@ fn of_points<'r>(
     records.iter().filter(is_meant).collect()
 }
 
-/// Codecs of records, in the order of legends.
+/// Returns the codecs that occur in records, in the order of legends.
 fn codecs<'r>(records: &[&'r SeriesStored]) -> Vec<&'r str> {
     let found: BTreeSet<&str> = records.iter().map(|r| r.codec.as_str()).collect();
     let known = CODECS.into_iter().filter(|codec| found.contains(codec));
@@ -79,20 +79,20 @@ fn blocks(records: &[&SeriesStored]) -> Vec<u32> {
     found.into_iter().collect()
 }
 
-/// Methods with their names, of which there are records.
+/// Returns the methods that occur in records, with their names.
 fn methods(records: &[&SeriesStored]) -> Vec<(&'static str, &'static str)> {
     let all = METHODS.into_iter().chain([BOUNDED]);
     all.filter(|(method, _)| records.iter().any(|r| r.method == *method))
         .collect()
 }
 
-/// The size of blocks in words of captions.
+/// Returns a block size for captions.
 fn kib(block: u32) -> String {
     format!("{} KiB", block >> 10)
 }
 
-impl Files {
-    /// Reads what there is of all points.
+impl SeriesFiles {
+    /// Reads the records of all points.
     pub(super) fn read(index: &Index) -> Result<Self, AnalysisError> {
         Ok(Self {
             bytes: index.series_stored(names::SERIES_FILE_BYTES)?,
@@ -102,7 +102,7 @@ impl Files {
         })
     }
 
-    /// Plans plots of sizes and of times to restore, one of each for each application.
+    /// Plans two plots for each application: of sizes, and of times to restore.
     pub(super) fn plots<'a>(&'a self, data: &'a Data) -> Vec<PlannedPlot<'a>> {
         let has = |records: &[SeriesStored], p: usize| {
             let id = data.points[p].id.as_str();
@@ -125,7 +125,7 @@ impl Files {
         sizes.chain(times.into_iter().map(time)).collect()
     }
 
-    /// Draws the mean length of a file after the first: a group of bars for each method, a bar for each codec.
+    /// Draws the mean length of the files after the first: a group of bars for each method, with a bar for each codec.
     fn sizes(
         &self,
         data: &Data,
@@ -151,7 +151,7 @@ impl Files {
                 .collect();
             (!later.is_empty()).then(|| later.iter().sum::<f64>() / later.len() as f64)
         };
-        let of_point = |p: &usize| -> (usize, Lines) {
+        let of_point = |p: &usize| -> (usize, SeriesLines) {
             let point = data.points[*p].id.as_str();
             let of_codec = |codec: &&str| {
                 let of = methods.iter().map(|(method, _)| Way {
@@ -164,7 +164,7 @@ impl Files {
             };
             (*p, codecs.iter().map(of_codec).collect())
         };
-        let all: Vec<(usize, Lines)> = points.iter().map(of_point).collect();
+        let all: Vec<(usize, SeriesLines)> = points.iter().map(of_point).collect();
         let values = all.iter().flat_map(|(_, of)| of.iter().flatten());
         let style = Style::for_values(values.copied().flatten().collect(), Some("bytes"));
         let bars = |values: Vec<Option<f64>>| -> Vec<Option<Whisker>> {
@@ -172,7 +172,7 @@ impl Files {
             shown.map(|v| v.map(|v| (v, v, v))).collect()
         };
         let varying = data.varying();
-        let panel = |(scale, (p, of)): (usize, (usize, Lines))| Panel {
+        let panel = |(scale, (p, of)): (usize, (usize, SeriesLines))| Panel {
             title: data.label(p, &varying),
             x: Categories {
                 title: "method".to_owned(),
@@ -189,7 +189,7 @@ impl Files {
         Ok(drawing.plot(id, title, caption))
     }
 
-    /// What the plot of times to restore has: a line for each method, of one codec and one size of blocks.
+    /// Prepares the plot of restore times, for one codec and one block size, with a line for each method.
     fn times<'a>(&self, data: &Data, sheet: &layout::Sheet<'_>) -> OverCheckpoints<'a> {
         let records = &self.restore_s;
         let points: Vec<usize> = sheet.points().collect();
@@ -232,7 +232,7 @@ impl Files {
         }
     }
 
-    /// Makes the table of files: a row for each point, method, codec and size of blocks.
+    /// Makes the table of files, with a row for each point, method, codec and block size.
     pub(super) fn table(&self, data: &Data) -> Option<Table> {
         let all = [
             &self.bytes,
@@ -253,14 +253,14 @@ impl Files {
             Column::plain("stored_when", "stored"),
             Column::of("series_store_s", "time to store one", "s"),
             Column::of("series_restore_s_mean", "time to restore one", "s"),
-            Column::of("series_restore_s_most", "time to restore, most", "s"),
-            Column::of("series_memory_bytes", "memory of cvc at most", "bytes"),
+            Column::of("series_restore_s_most", "maximum time to restore", "s"),
+            Column::of("series_memory_bytes", "peak memory of cvc", "bytes"),
         ]);
         let caption = format!(
             "Checkpoints as files, by method, codec and size of blocks ({}): lengths of the files with headers and tables; when they were stored; mean time \
-             to compress and write one after the first, which is in full; time to restore one from the files that it needs, mean and most over all \
-             checkpoints; most memory of cvc's whole process while it stored and restored them, with all else that it held. One way is stored while the \
-             program runs and has cores meanwhile: its time to store does not compare with that of the others, which are stored after the program's end. \
+             to compress and write one after the first, which is stored in full; time to restore one from the files that it needs, mean and maximum over all \
+             checkpoints; peak memory of the whole cvc process while it stored and restored them. The time to store while the program runs is not \
+             comparable with the time to store after its end, because the program uses the cores, too. \
              Means of the repeats.",
             counted(blocks.len(), "size")
         );
@@ -291,11 +291,11 @@ impl Files {
                 }
             }
         }
-        table.folded = table.rows.len() > MOST_SHOWN;
+        table.folded = table.rows.len() > MAX_UNFOLDED;
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// Whether a way was stored while the program ran.
+    /// Returns whether these files were stored while the program ran.
     fn is_live(&self, way: Way<'_>) -> bool {
         let is_same = |r: &&SeriesStored| {
             (r.point.as_str(), r.method.as_str()) == (way.point, way.method)

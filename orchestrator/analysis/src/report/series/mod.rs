@@ -1,12 +1,12 @@
-//! What the checkpoints of a series have in common: what methods that store only differences would store of them.
+//! Similarity of the checkpoints of a series: the number of bytes that incremental and differential methods would store.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
 //! | `mod.rs` | volumes before compression |
-//! | `over.rs` | how values are drawn over the numbers of checkpoints; the methods |
-//! | `files.rs` | stored files: sizes and times by method, codec and size of blocks |
-//! | `zones.rs` | what changed by zone of memory |
-//! | `recommended.rs` | the method and interval that the series speaks for |
+//! | `over.rs` | plots over the numbers of checkpoints; the methods |
+//! | `files.rs` | stored files: sizes and times by method, codec and block size |
+//! | `zones.rs` | changes by zone of memory |
+//! | `recommended.rs` | the method and interval recommended by the series |
 
 mod files;
 mod over;
@@ -23,9 +23,9 @@ use cvc_core::{record::names, units::counted};
 use cvc_index::{Index, SeriesVolume, error::AnalysisError};
 use cvc_show::{Block, Cell, Column, Section, Table};
 
-/// Most reasons for missing checkpoints that are told one by one.
-const MOST_REASONS: usize = 5;
-/// The fact that says which checkpoints a series misses.
+/// Maximum number of reasons for missing checkpoints that are listed.
+const MAX_REASONS: usize = 5;
+/// The fact that lists the checkpoints missing from a series.
 const GAPS: &str = "series_gaps";
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
@@ -37,7 +37,7 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisErr
     if !volumes.is_empty() {
         let advised = recommended::advised(data, index)?;
         blocks.extend(recommended::sentences(data, &advised));
-        let stored = files::Files::read(index)?;
+        let stored = files::SeriesFiles::read(index)?;
         let zones = index.series_zone_volumes()?;
         let mut planned = plots(data, &volumes);
         planned.extend(stored.plots(data));
@@ -49,12 +49,12 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisErr
     }
     Ok(Section {
         id: "series",
-        title: "What checkpoints have in common".to_owned(),
+        title: "Similarity of checkpoints".to_owned(),
         blocks,
     })
 }
 
-/// Says which series miss checkpoints, and why; each reason once, with the number of its runs.
+/// Lists the reasons for missing checkpoints, each once, with the number of its runs.
 fn gaps(data: &Data) -> Vec<String> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for (text, runs) in data.facts.get(GAPS).into_iter().flatten() {
@@ -66,19 +66,24 @@ fn gaps(data: &Data) -> Vec<String> {
         }
     }
     reasons.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
-    let more = reasons.len().saturating_sub(MOST_REASONS);
-    let tell = |(reason, runs): (&str, usize)| format!("In {} {reason}.", counted(runs, "run"));
-    let mut texts: Vec<String> = reasons.into_iter().take(MOST_REASONS).map(tell).collect();
+    let more = reasons.len().saturating_sub(MAX_REASONS);
+    let describe = |(reason, runs): (&str, usize)| format!("In {} {reason}.", counted(runs, "run"));
+    let mut texts: Vec<String> = reasons
+        .into_iter()
+        .take(MAX_REASONS)
+        .map(describe)
+        .collect();
     if more > 0 {
         texts.push(format!(
-            "There are {} why series miss checkpoints, in the facts of the runs (`{GAPS}`).",
+            "{} for missing checkpoints: see the facts of the runs (`{GAPS}`).",
             counted(more, "more reason")
         ));
     }
     texts
 }
 
-/// What a method stores of each checkpoint of a point, from the second on that was measured: the first is stored in full by all of them.
+/// Returns the bytes that a method stores for each checkpoint of a point. Starts with the second measured checkpoint, because all methods store the
+/// first one in full.
 fn after_first(volumes: &[SeriesVolume], point: &str, method: &str) -> Vec<Option<f64>> {
     let of = volumes
         .iter()
@@ -102,10 +107,10 @@ fn plots<'a>(data: &'a Data, volumes: &'a [SeriesVolume]) -> Vec<PlannedPlot<'a>
         };
         let drawn = OverCheckpoints {
             id: format!("series-{}", sheet.id),
-            caption: "What each method stores of a checkpoint, uncompressed: blocks (pages) that differ from those of the checkpoint that it is \
-                      stored against, at the same address of the same process. Full: all blocks. Incremental: since the checkpoint before. \
+            caption: "Uncompressed volume that each method stores of a checkpoint: blocks (pages) that differ from those of the checkpoint that it is \
+                      stored against, at the same address of the same process. Full: all blocks. Incremental: since the previous checkpoint. \
                       Differential: since the first. ADCA: since a base that moves when more than twice as much differs from it as from the \
-                      checkpoint before. The first checkpoint is stored in full by all and not drawn. Mean of the repeats; lower is better."
+                      checkpoint before. All methods store the first checkpoint in full; it is not drawn. Mean of the repeats; lower is better."
                 .to_owned(),
             axis: "stored",
             unit: "bytes",
@@ -122,7 +127,7 @@ fn plots<'a>(data: &'a Data, volumes: &'a [SeriesVolume]) -> Vec<PlannedPlot<'a>
         .collect()
 }
 
-/// Makes the table of what each method stores in all, a row for each point.
+/// Makes the table of the total volume of each method, with a row for each point.
 fn table(data: &Data) -> Table {
     let methods = || METHODS.iter().chain([&BOUNDED]);
     let total = |method: &str| format!("{}_{method}", names::SERIES_TOTAL_BYTES);
@@ -133,7 +138,7 @@ fn table(data: &Data) -> Table {
     columns.push(Column::of(names::SERIES_HASH_S, "time to hash one", "s"));
     columns.push(Column::of(
         names::SERIES_CHANGED_BYTES,
-        "changed since the one before",
+        "changed since the previous one",
         "bytes",
     ));
     columns.extend(methods().map(|(method, name)| Column::of(&total(method), name, "bytes")));
@@ -147,8 +152,8 @@ fn table(data: &Data) -> Table {
     columns.extend(methods().skip(1).map(|(method, name)| {
         Column::plain(&files(method), &format!("{name}, files to restore")).data_only()
     }));
-    let caption = "What each method stores of all checkpoints of a run together, uncompressed and without headers; mean over repeats. ADCA takes a new \
-                   base when more than twice as much differs from it as from the checkpoint before; the last method does so too, but needs at most \
+    let caption = "Volume that each method stores for all checkpoints of a run, uncompressed and without headers; mean over repeats. ADCA takes a new \
+                   base when more than twice as much differs from it as from the previous checkpoint; so does the last method, but it needs at most \
                    three files to restore any of them.";
     let mut table = Table::new("series", "Series of checkpoints", caption, columns);
     for (i, p) in data.points.iter().enumerate() {

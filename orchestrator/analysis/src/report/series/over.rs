@@ -1,4 +1,4 @@
-//! Values over the numbers of checkpoints.
+//! Plots of values over the numbers of checkpoints.
 
 use crate::report::layout;
 use crate::results::data::Data;
@@ -9,19 +9,19 @@ use cvc_show::{
     plot::{self, Categories, Marks, Panel, Whisker},
 };
 
-/// The methods that are drawn, as records and people name them, in the order of tables.
+/// The methods drawn, each with its names in records and in tables, in the order of tables.
 pub(super) const METHODS: [(&str, &str); 4] = [
     ("full", "full"),
     ("incremental", "incremental"),
     ("differential", "differential"),
     ("adca", "ADCA"),
 ];
-/// The method that is only in the table.
+/// The method that is in the table only.
 pub(super) const BOUNDED: (&str, &str) = ("bounded", "at most 3 files");
-/// Most numbers of checkpoints along an axis, beyond which only some are written.
-const MOST_TICKS: usize = 12;
+/// Maximum number of ticks along an axis; if there are more checkpoints, only some have a label.
+const MAX_TICKS: usize = 12;
 
-/// Puts values in the order of their checkpoints, of which the first is number `first`; a checkpoint without a value leaves a gap.
+/// Orders values by checkpoint, starting with number `first`; a checkpoint without a value becomes a gap (`None`).
 pub(super) fn by_checkpoint(first: u32, found: &[(u32, f64)]) -> Vec<Option<f64>> {
     let last = found.iter().map(|(ckpt, _)| *ckpt).max().unwrap_or(0);
     (first..=last)
@@ -29,10 +29,10 @@ pub(super) fn by_checkpoint(first: u32, found: &[(u32, f64)]) -> Vec<Option<f64>
         .collect()
 }
 
-/// Values by line, then along the axis; a gap has none.
-pub(super) type Lines = Vec<Vec<Option<f64>>>;
+/// Values of each line along the axis; `None` is a gap.
+pub(super) type SeriesLines = Vec<Vec<Option<f64>>>;
 
-/// What is drawn over the numbers of checkpoints.
+/// A plot of values over the numbers of checkpoints.
 pub(super) struct OverCheckpoints<'a> {
     pub(super) id: String,
     pub(super) caption: String,
@@ -42,10 +42,10 @@ pub(super) struct OverCheckpoints<'a> {
     pub(super) legend: Vec<String>,
     /// Number of the first checkpoint that is drawn.
     pub(super) first: u32,
-    /// Whether values are pieces of a whole, instead of lines.
+    /// Whether values are stacked areas instead of lines.
     pub(super) is_stacked: bool,
-    /// For each point and name of the legend the values by checkpoint.
-    pub(super) points: Vec<(usize, Lines)>,
+    /// For each point, the values of each entry of the legend, by checkpoint.
+    pub(super) points: Vec<(usize, SeriesLines)>,
 }
 
 impl OverCheckpoints<'_> {
@@ -63,9 +63,9 @@ impl OverCheckpoints<'_> {
         let all = points.iter().flat_map(|(_, of)| of.iter().flatten());
         let style = Style::for_values(all.copied().flatten().collect(), Some(unit));
         let varying = data.varying();
-        let panel = |(scale, (p, of)): (usize, (usize, Lines))| {
+        let panel = |(scale, (p, of)): (usize, (usize, SeriesLines))| {
             let count = of.iter().map(Vec::len).max().unwrap_or(0);
-            let every = count.div_ceil(MOST_TICKS).max(1);
+            let every = count.div_ceil(MAX_TICKS).max(1);
             let tick = |i: usize| {
                 let is_written = i.is_multiple_of(every);
                 let number = i + first as usize;

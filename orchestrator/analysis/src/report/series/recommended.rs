@@ -1,4 +1,4 @@
-//! The method and the interval that a series speaks for.
+//! Recommended method and interval for a series of checkpoints.
 
 use crate::report::summary;
 use crate::results::data::Data;
@@ -7,36 +7,36 @@ use cvc_core::{
     units::{counted, duration},
 };
 use cvc_index::{Index, error::AnalysisError};
-use cvc_model::delta::{Aim, DeltaCosts, Packing, Prices};
+use cvc_model::delta::{DeltaCosts, DeltaObjective, Packing, Prices};
 use cvc_prediction::delta::{
     DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, answer, series_of,
 };
 use cvc_show::{Block, Cell, Column, Table};
 
-/// Mean times between failures that are answered, seconds.
+/// Mean times between failures for which the table has a recommendation, seconds.
 const MTBF_S: [f64; 3] = [3600.0, 6.0 * 3600.0, 24.0 * 3600.0];
-/// The one that the sentence is about.
+/// Mean time between failures assumed in the sentences, seconds.
 const USUAL_MTBF_S: f64 = 24.0 * 3600.0;
-/// Time of the program that is assumed, seconds: long against most intervals.
+/// Assumed computing time of the program, seconds: long compared with most intervals.
 const APP_S: f64 = 24.0 * 3600.0;
-/// What a file of a chain is assumed to take at a restart beside its bytes, seconds.
+/// Assumed additional restart time for each file of a chain, seconds.
 const FILE_S: f64 = 0.01;
-/// Most points with sentences of their own; the table has all.
-const MOST_SENTENCES: usize = 6;
+/// Maximum number of points with a sentence; the table has all points.
+const MAX_SENTENCES: usize = 6;
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// What is advised for a point.
+/// The recommendations for a point.
 pub(super) struct Advised {
     point: usize,
-    /// MiB of blocks, before compression, that its checkpoints were written at each second.
+    /// Rate at which the point's checkpoints were written, MiB of uncompressed blocks per second.
     write_mib_s: f64,
-    /// The program that images were piped through, if they were.
+    /// The compression program that was applied to images, if any.
     compression: Option<String>,
-    /// For each mean time between failures, where there is an answer.
+    /// The recommendation for each mean time between failures.
     answers: Vec<(f64, DeltaAnswer)>,
 }
 
-/// Answers for all points that have series and whose checkpoints tell a bandwidth.
+/// Returns recommendations for all points that have series, and whose checkpoints have sizes and times from which a bandwidth follows.
 pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, AnalysisError> {
     let mut all = Vec::new();
     for series in series_of(index)? {
@@ -48,7 +48,7 @@ pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, Analys
             continue;
         };
         let mean = |name: &str| data.points[point].summaries.get(name).map(|s| s.mean);
-        // what changed is known before compression, and so has to be the rate
+        // changes are measured before compression, so the rate must also be
         let rate = mean(names::SERIES_BYTES)
             .zip(mean(names::CKPT_LATENCY_S))
             .map(|(bytes, seconds)| bytes / MIB / seconds)
@@ -70,9 +70,9 @@ pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, Analys
                     packing: Packing::NONE,
                 },
                 prices: Prices::default(),
-                aim: Aim::Time,
+                aim: DeltaObjective::Time,
             };
-            // pairs that no curve fits, or a run that never ends, are nothing to advise on
+            // no recommendation if no curve fits the pairs of checkpoints, or if the run never ends
             let evidence = Evidence {
                 zones: &series.zones,
                 ..Evidence::of(&series.pairs)
@@ -98,7 +98,7 @@ pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, Analys
     Ok(all)
 }
 
-/// A part of the time in percent.
+/// Formats a share of the time in percent.
 fn percent(part: f64) -> String {
     let pct = 100.0 * part;
     if pct < 0.1 {
@@ -108,7 +108,7 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// From the start of a checkpoint to the start of the next.
+/// Returns the time from the start of a checkpoint to the start of the next, seconds; `None` without checkpoints.
 fn every_s(method: &MethodAnswer) -> Option<f64> {
     (method.run.checkpoints > 0).then_some(method.run.interval_s + method.run.ckpt_s)
 }
@@ -120,7 +120,7 @@ fn every(method: &MethodAnswer) -> String {
     )
 }
 
-/// One sentence for each of the first points.
+/// Describes the recommendation for each point that has one, for at most [`MAX_SENTENCES`] points.
 pub(super) fn sentences(data: &Data, advised: &[Advised]) -> Vec<Block> {
     let varying = data.varying();
     let sentence = |of: &Advised| -> Option<Block> {
@@ -152,11 +152,11 @@ pub(super) fn sentences(data: &Data, advised: &[Advised]) -> Vec<Block> {
             best.run.method.describe()
         };
         let through = of.compression.as_ref().map_or_else(String::new, |program| {
-            format!(" (before compression, with the time that {program} takes)")
+            format!(" (before compression, including the time of {program})")
         });
         let mut text = format!(
-            "Recommended for {label}: {what}, {}. With a failure every {} on average, and checkpoints written at {:.0} MiB/s as here{through}, {lost} of the \
-             time is lost to checkpoints, restarts and repeated work{against}. It follows from {}, {} to {} apart.",
+            "Recommended for {label}: {what}, {}. With a failure every {} on average, and checkpoints written at the measured {:.0} MiB/s{through}, {lost} of the \
+             time is lost to checkpoints, restarts and repeated work{against}. Based on {} of checkpoints, {} to {} apart.",
             every(best),
             duration(*mtbf_s),
             of.write_mib_s,
@@ -165,18 +165,18 @@ pub(super) fn sentences(data: &Data, advised: &[Advised]) -> Vec<Block> {
             duration(found.volume.longest_s)
         );
         for warning in &found.warnings {
-            text.push_str(&format!(" But {warning}."));
+            text.push_str(&format!(" Warning: {warning}."));
         }
         Some(Block::Text { text })
     };
     advised
         .iter()
         .filter_map(sentence)
-        .take(MOST_SENTENCES)
+        .take(MAX_SENTENCES)
         .collect()
 }
 
-/// Makes the table of what is advised: a row for each point and mean time between failures.
+/// Makes the table of recommendations, with a row for each point and mean time between failures.
 pub(super) fn table(data: &Data, advised: &[Advised]) -> Option<Table> {
     let mut columns = summary::point_columns(data);
     columns.extend([
@@ -185,21 +185,21 @@ pub(super) fn table(data: &Data, advised: &[Advised]) -> Option<Table> {
         Column::plain("method", "method"),
         Column::of("every", "a checkpoint every", "s"),
         Column::of("lost", "lost", "%"),
-        Column::of("lost_least", "lost, at least", "%"),
-        Column::of("lost_most", "lost, at most", "%"),
-        Column::of("every_full", "in full every", "s"),
+        Column::of("lost_least", "lost, minimum", "%"),
+        Column::of("lost_most", "lost, maximum", "%"),
+        Column::of("every_full", "full ones every", "s"),
         Column::of("lost_full", "lost with full ones", "%"),
-        Column::of("shortest", "pairs apart, from", "s"),
-        Column::of("longest", "pairs apart, to", "s"),
-        Column::plain("warnings", "what limits it"),
+        Column::of("shortest", "distance of pairs, from", "s"),
+        Column::of("longest", "distance of pairs, to", "s"),
+        Column::plain("warnings", "limitations"),
     ]);
-    let caption = "Method and interval with the least expected time of a run of 24 hours, from what changed between the checkpoints of one run: time \
-                   lost to checkpoints, restarts and repeated work, and its range as far as the changed volume is uncertain. Intervals are from the \
-                   start of a checkpoint to the start of the next. Assumed: the program waits while blocks are written, and restarts read, at the \
-                   rate at which full checkpoints were written here, 10 ms for each file of a restart, no search for changes. The rate is that of bytes \
-                   before compression: where images were compressed, it has the time for that, deltas are taken to be compressed in the same way, and \
+    let caption = "Method and interval that minimise the expected time of a run of 24 hours, from the changes between the checkpoints of one run: time \
+                   lost to checkpoints, restarts and repeated work, with its range due to the uncertainty of the changed volume. Intervals are from the \
+                   start of a checkpoint to the start of the next. Assumptions: the program waits while blocks are written, restarts read at the \
+                   measured write rate of full checkpoints, each file of a restart takes 10 ms, and no time is spent on finding changes. The rate counts bytes \
+                   before compression: for compressed images it includes the time of compression, deltas are assumed to be compressed in the same way, and \
                    restarts to be no faster. \
-                   `cvc predict --delta --from` answers for other times, rates and codecs.";
+                   For other times, rates and codecs, use `cvc predict --delta --from`.";
     let mut table = Table::new(
         "series-recommended",
         "Recommended method and interval",

@@ -1,11 +1,11 @@
-//! What changed between checkpoints, by zone of memory.
+//! Changes between checkpoints, by zone of memory.
 
 use super::over::{OverCheckpoints, by_checkpoint};
 use crate::report::layout::{self, PlannedPlot};
 use crate::results::data::Data;
 use cvc_index::SeriesZoneVolume;
 
-/// Zones with their names in legends, in the order in which they are stacked.
+/// Zones with their names in legends, in the order of stacking.
 const ZONES: [(&str, &str); 4] = [
     ("DTAPP", "application data (DTAPP)"),
     ("LB", "libraries (LB)"),
@@ -27,7 +27,7 @@ pub(super) fn plots<'a>(data: &'a Data, volumes: &'a [SeriesZoneVolume]) -> Vec<
     };
     let plan = |sheet: layout::Sheet<'a>| {
         let title = format!(
-            "Changed since the checkpoint before, by zone: {}",
+            "Changed since the previous checkpoint, by zone: {}",
             sheet.title
         );
         let of = |p: usize| {
@@ -37,7 +37,7 @@ pub(super) fn plots<'a>(data: &'a Data, volumes: &'a [SeriesZoneVolume]) -> Vec<
         };
         let drawn = OverCheckpoints {
             id: format!("series-zones-{}", sheet.id),
-            caption: "Blocks of all processes that differ from those of the checkpoint before, uncompressed, by the zone of memory that they lie in. \
+            caption: "Blocks of all processes that differ from those of the previous checkpoint, uncompressed, by zone of memory. \
                       Mean of the repeats; lower is better."
                 .to_owned(),
             axis: "changed",

@@ -1,30 +1,30 @@
-//! `cvc compare --history`: where a series of campaigns takes a step, and what changed around the programs then.
+//! `cvc compare --history`: finds steps in a series of campaigns, and the changes of the environment at the same time.
 
 use cvc_analysis::comparison::{EnvironmentDifference, SideComparison};
 use cvc_show::{Blocks, Table};
 use serde::Serialize;
 
-/// A change from one side of the history to the next.
+/// A step: a change of a quantity from one side of the history to the next.
 #[derive(Serialize)]
 pub(super) struct Step {
-    /// The quantity.
+    /// Name of the quantity.
     quantity: String,
-    /// The point.
+    /// Label of the point.
     at: String,
-    /// The side before the step.
+    /// Name of the side before the step.
     before: String,
-    /// The first side after it.
+    /// Name of the first side after the step.
     after: String,
-    /// Its last line in the journal, UTC.
+    /// Time of the last line in the later side's journal, UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     date: Option<String>,
-    /// How large it is, in words.
+    /// Describes the size of the step.
     step: String,
-    /// What else is not the same as before; empty: nothing that is recorded.
+    /// Differences in the environment between the two sides.
     changed: Vec<EnvironmentDifference>,
 }
 
-/// The steps of neighbouring sides, in their order. `dates` are those of the second side of each comparison.
+/// Returns the steps between neighbouring sides, in their order. `dates` has the date of the later side of each comparison.
 pub(super) fn steps(comparisons: &[SideComparison], dates: &[Option<String>]) -> Vec<Step> {
     comparisons
         .iter()
@@ -49,7 +49,7 @@ pub(super) fn steps(comparisons: &[SideComparison], dates: &[Option<String>]) ->
 
 pub(super) fn show(out: &mut Blocks, steps: &[Step]) {
     if steps.is_empty() {
-        return out.say("No step: no side differs from the one before it.");
+        return out.say("No step: no side differs from the previous one.");
     }
     let mut rows =
         Table::plain(["from", "to", "date", "quantity", "at", "step"]).wrap(&["at", "step"]);
@@ -69,13 +69,13 @@ pub(super) fn show(out: &mut Blocks, steps: &[Step]) {
         ]);
     }
     out.table(rows);
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     for step in steps {
         let names = (&step.before, &step.after);
-        if told.contains(&names) {
+        if listed.contains(&names) {
             continue;
         }
-        told.push(names);
+        listed.push(names);
         let changed: Vec<String> = step
             .changed
             .iter()
@@ -89,9 +89,9 @@ pub(super) fn show(out: &mut Blocks, steps: &[Step]) {
             })
             .collect();
         let text = if changed.is_empty() {
-            "nothing that is recorded changed around the programs".to_owned()
+            "no recorded change in the environment".to_owned()
         } else {
-            format!("what changed around the programs: {}", changed.join(", "))
+            format!("changes in the environment: {}", changed.join(", "))
         };
         out.gap();
         out.say(format!("{} to {}: {text}", step.before, step.after));

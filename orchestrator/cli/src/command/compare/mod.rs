@@ -4,24 +4,25 @@ mod history;
 
 use crate::{
     args::{CompareArgs, CompareGate},
+    ci::{Check, CheckList, CheckResult},
     command::{report::formats, sides},
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, tell},
+    output::{self, emit},
     text::shown,
 };
 use camino::Utf8Path;
-use cvc_analysis::comparison::{SideComparison, compare_sides, comparison_report};
+use cvc_analysis::comparison::{ComparedRow, SideComparison, compare_sides, comparison_report};
 use cvc_show::{Blocks, Table};
 use cvc_show::{slug, write_all};
 use serde::Serialize;
 
-/// Version of what `--json` prints.
+/// Version of the output of `--json`.
 const SCHEMA: u32 = 1;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
-struct Printed<'c> {
+struct CompareOutput<'c> {
     schema: u32,
     comparisons: &'c [SideComparison],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +33,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
     let mut sides = sides::open(&args.sides, &args.which, &args.place)?;
     if let Some(name) = &args.save {
         let file = sides::save(&sides[0], name)?;
-        tell(format_args!("saved as @{name} ({})", shown(&file)));
+        emit(format_args!("saved as @{name} ({})", shown(&file)));
         if sides.len() == 1 {
             return Ok(ExitStatus::Done);
         }
@@ -54,11 +55,11 @@ pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
     if let Some(to) = &args.to {
         for file in write(&comparisons, to, args)? {
             if !args.json {
-                tell(shown(&file));
+                emit(shown(&file));
             }
         }
     }
-    let printed = Printed {
+    let printed = CompareOutput {
         schema: SCHEMA,
         comparisons: &comparisons,
         steps,
@@ -74,10 +75,49 @@ pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
             show(out, comparison, args.detail);
         }
     })?;
+    if args.ci.is_wanted() {
+        checks(&comparisons, args.gate).write(&args.ci)?;
+    }
     Ok(verdict(&comparisons, args.gate))
 }
 
-/// The comparison of the quantities that are asked for.
+/// Returns each compared quantity as a check. With a gate, a check fails if the gate fails or is undecided.
+fn checks(comparisons: &[SideComparison], gate: Option<CompareGate>) -> CheckList {
+    let gate = gate.unwrap_or(CompareGate::Differs);
+    let check = |comparison: &SideComparison, row: &ComparedRow| {
+        let fails = match gate {
+            CompareGate::Differs => row.outcome.differs(),
+            CompareGate::Worse => row.is_worse(),
+        };
+        let result = if fails {
+            CheckResult::Failed {
+                message: row.words.clone(),
+                detail: String::new(),
+            }
+        } else if row.outcome.is_unknown() {
+            CheckResult::Skipped {
+                why: row.words.clone(),
+            }
+        } else {
+            CheckResult::Passed
+        };
+        Check {
+            group: format!("{} against {}", comparison.second, comparison.first),
+            name: format!("{} at {}", row.quantity, row.at),
+            time_s: None,
+            result,
+        }
+    };
+    CheckList {
+        title: "cvc compare".into(),
+        checks: comparisons
+            .iter()
+            .flat_map(|c| c.rows.iter().map(move |row| check(c, row)))
+            .collect(),
+    }
+}
+
+/// Restricts the comparison to the requested quantities.
 fn only(comparison: SideComparison, quantities: &[String]) -> Result<SideComparison, Failure> {
     if quantities.is_empty() {
         return Ok(comparison);
@@ -87,17 +127,15 @@ fn only(comparison: SideComparison, quantities: &[String]) -> Result<SideCompari
         .iter()
         .map(|q| q.quantity.clone())
         .collect();
-    comparison
-        .only(quantities)
-        .map_err(|unknown| Failure::Other {
-            status: ExitStatus::Usage,
-            message: format!("`{unknown}` is not measured on both sides"),
-            hint: Some(if names.is_empty() {
-                "the sides have no equal points with results".to_owned()
-            } else {
-                format!("compared are: {}", names.join(", "))
-            }),
-        })
+    comparison.only(quantities).map_err(|error| Failure::Other {
+        status: ExitStatus::Usage,
+        message: error.to_string(),
+        hint: Some(if names.is_empty() {
+            "the sides have no equal points with results".to_owned()
+        } else {
+            format!("compared are: {}", names.join(", "))
+        }),
+    })
 }
 
 fn write(
@@ -107,7 +145,7 @@ fn write(
 ) -> Result<Vec<camino::Utf8PathBuf>, Failure> {
     let mut files = Vec::new();
     for comparison in comparisons {
-        // one comparison has the directory for itself
+        // a single comparison is written directly into the directory, several into subdirectories
         let dir = match comparisons {
             [_] => to.to_owned(),
             _ => to.join(slug(&comparison.second)),
@@ -127,7 +165,7 @@ fn verdict(comparisons: &[SideComparison], gate: Option<CompareGate>) -> ExitSta
         None => ExitStatus::Done,
         Some(CompareGate::Differs) if any(SideComparison::differs) => ExitStatus::Differs,
         Some(CompareGate::Worse) if any(SideComparison::is_worse) => ExitStatus::Differs,
-        Some(_) if any(SideComparison::is_untold) => ExitStatus::CannotTell,
+        Some(_) if any(SideComparison::is_undecided) => ExitStatus::CannotTell,
         Some(_) => ExitStatus::Done,
     }
 }
@@ -152,7 +190,8 @@ fn show(out: &mut Blocks, comparison: &SideComparison, detail: bool) {
         out.table(rows);
     }
     if !comparison.quantities.is_empty() {
-        let mut rows = Table::plain(["quantity", "verdict", "change"]).wrap(&["verdict"]);
+        let mut rows =
+            Table::plain(["quantity", "verdict", "change (range over points)"]).wrap(&["verdict"]);
         for q in &comparison.quantities {
             let pct = |value: f64| format!("{value:+.1} %");
             let change = match (q.mean_change_pct, q.change_pct) {
@@ -162,7 +201,7 @@ fn show(out: &mut Blocks, comparison: &SideComparison, detail: bool) {
                 (Some(mean), _) => pct(mean),
                 (None, _) => "-".to_owned(),
             };
-            rows.row([&q.heading, &q.words(), &change]);
+            rows.row([&q.heading, &q.describe(), &change]);
         }
         out.gap();
         out.table(rows);

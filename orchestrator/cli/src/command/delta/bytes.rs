@@ -1,4 +1,4 @@
-//! Progress by bytes.
+//! Progress measured in bytes.
 
 use crate::command::progress::Progress;
 use cvc_delta::Source;
@@ -6,7 +6,7 @@ use std::{cell::Cell, path::Path};
 
 const MIB: u64 = 1 << 20;
 
-/// Counts bytes that are read or written, and tells how many of all.
+/// Counts bytes that are read or written, and shows the progress.
 pub struct Bytes {
     progress: Progress,
     done: Cell<u64>,
@@ -26,18 +26,18 @@ impl Bytes {
 
     pub fn advance(&self, bytes: u64) {
         self.done.set(self.done.get() + bytes);
-        // a gzip'd image is longer than its file: it is done when it is done
+        // a gzip'd image is longer than its file, so the count may exceed the total
         let all = (self.all / MIB).max(1);
         let done = (self.done.get() / MIB).min(all - 1);
-        self.progress.tell(done, all, self.of);
+        self.progress.report(done, all, self.of);
     }
 
     pub fn finish(self) {
-        self.progress.tell(1, 1, self.of);
+        self.progress.report(1, 1, self.of);
     }
 }
 
-/// Bytes of the files of states. What cannot be listed is told when it is read.
+/// Returns the number of bytes in the files of the states. Files that cannot be listed are reported when they are read.
 pub fn bytes_of(states: &[impl AsRef<Path>]) -> u64 {
     let listed = states
         .iter()

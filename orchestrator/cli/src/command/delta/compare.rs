@@ -1,4 +1,4 @@
-//! `cvc delta compare`: what each method would store of checkpoints.
+//! `cvc delta compare`: the bytes that each method would store for a series of checkpoints.
 
 use super::{
     bytes::{Bytes, bytes_of},
@@ -9,7 +9,7 @@ use crate::{
     args::DeltaCompareArgs,
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, note, tell},
+    output::{self, emit, note},
 };
 use cvc_core::units::{counted, duration, size};
 use cvc_delta::{Addressing, Matrix, Series, SeriesOptions, TimeSource};
@@ -25,12 +25,12 @@ use std::{
     time::Instant,
 };
 
-/// How many times the volume of a full state is small enough to be told as such, at least.
+/// Minimum ratio of the full volume to the stored volume that is reported as a gain.
 const WORTH: f64 = 1.1;
 
-/// What a method stores of all states.
+/// Bytes that a method stores for all states (checkpoints).
 #[derive(Serialize)]
-struct Stored {
+struct MethodVolume {
     #[serde(flatten, serialize_with = "method_fields")]
     method: Method,
     by: &'static str,
@@ -38,7 +38,7 @@ struct Stored {
     last_bytes: u64,
     files_to_restore_last: u32,
     most_files_to_restore: u32,
-    /// Each state with its base; states from 1.
+    /// For each state, numbered from 1, its base and its stored bytes.
     states: Vec<StoredState>,
 }
 
@@ -51,9 +51,9 @@ struct StoredState {
     files_to_restore: u32,
 }
 
-/// What a codec makes of the states, really.
+/// Measured sizes of the states with a codec.
 #[derive(Serialize)]
-struct Packed {
+struct PackedVolume {
     #[serde(flatten, serialize_with = "method_fields")]
     method: Method,
     codec: &'static str,
@@ -65,7 +65,7 @@ struct Packed {
 }
 
 #[derive(Serialize)]
-struct Pair {
+struct StatePair {
     from: usize,
     to: usize,
     distance_s: f64,
@@ -85,15 +85,15 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
     let matrices: Result<Vec<(Addressing, Matrix)>, _> = ways
         .into_iter()
         .map(|by| {
-            let told = |bytes| progress.advance(bytes);
-            Ok((by, Matrix::read(&args.states, by, args.block, &told)?))
+            let report = |bytes| progress.advance(bytes);
+            Ok((by, Matrix::read(&args.states, by, args.block, &report)?))
         })
         .collect::<Result<_, cvc_delta::DeltaError>>();
     progress.finish();
     let matrices = matrices?;
     if args.csv.is_some() && matrices.iter().any(|(_, of)| of.times == TimeSource::Files) {
         note(
-            "warning: distances are those of the times of files: if these were copied without `cp -p`, they say when",
+            "warning: intervals come from file times: if the files were copied without `cp -p`, these show when",
         );
     }
     if let Some(path) = &args.csv {
@@ -110,7 +110,7 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
             }
         })?;
     }
-    let methods: Vec<Stored> = MethodName::ALL
+    let methods: Vec<MethodVolume> = MethodName::ALL
         .into_iter()
         .flat_map(|name| matrices.iter().map(move |of| (name, of)))
         .map(|(name, (by, matrix))| stored(name.with(args.threshold, args.files), *by, matrix))
@@ -123,20 +123,20 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
         let pairs = matrices
             .iter()
             .map(|(by, matrix)| json!({ "by": by.as_str(), "pairs": pairs(matrix) }));
-        output::print_json(&json!({
+        output::print_json(&output::versioned(json!({
             "states": given(args, &matrices[0].1),
             "block_bytes": args.block.bytes(),
             "methods": methods,
             "packed": packed,
             "pairs": pairs.collect::<Vec<_>>(),
-        }))?;
+        })))?;
         return Ok(ExitStatus::Done);
     }
     if let Some(path) = &args.csv {
-        tell(path.display());
+        emit(path.display());
     }
     let mut out = Blocks::default();
-    // bounded has all settings
+    // the text for `bounded` contains all settings
     let limits = named(MethodName::Bounded.with(args.threshold, args.files));
     let limits = limits
         .replace("bounded, ", "adca and bounded with ")
@@ -166,10 +166,10 @@ fn given(args: &DeltaCompareArgs, matrix: &Matrix) -> Vec<Value> {
         .collect()
 }
 
-fn stored(method: Method, by: Addressing, matrix: &Matrix) -> Stored {
+fn stored(method: Method, by: Addressing, matrix: &Matrix) -> MethodVolume {
     let choices = matrix.choices(method);
     let last = choices.last();
-    Stored {
+    MethodVolume {
         method,
         by: by.as_str(),
         total_bytes: choices.iter().map(|c| c.bytes).sum(),
@@ -190,10 +190,10 @@ fn stored(method: Method, by: Addressing, matrix: &Matrix) -> Stored {
     }
 }
 
-fn pairs(matrix: &Matrix) -> Vec<Pair> {
+fn pairs(matrix: &Matrix) -> Vec<StatePair> {
     (1..matrix.len())
         .flat_map(|to| (0..to).map(move |from| (from, to)))
-        .map(|(from, to)| Pair {
+        .map(|(from, to)| StatePair {
             from: from + 1,
             to: to + 1,
             distance_s: matrix.taken_s[to] - matrix.taken_s[from],
@@ -215,15 +215,15 @@ fn csv(matrix: &Matrix) -> String {
     text
 }
 
-/// Stores the states with each codec, and restores the last one.
-fn pack(args: &DeltaCompareArgs, method: Method, all: u64) -> Result<Vec<Packed>, Failure> {
+/// Stores the states with each codec, and restores the last state.
+fn pack(args: &DeltaCompareArgs, method: Method, all: u64) -> Result<Vec<PackedVolume>, Failure> {
     let in_temporary = |error: io::Error| Failure::Other {
         status: ExitStatus::Store,
         message: format!(
             "cannot make a temporary directory in {}: {error}",
             std::env::temp_dir().display()
         ),
-        hint: Some("TMPDIR names another place".into()),
+        hint: Some("set TMPDIR to another directory".into()),
     };
     let progress = Bytes::start(all * Codec::ALL.len() as u64, "MiB packed");
     let mut packed = Vec::new();
@@ -246,7 +246,7 @@ fn pack(args: &DeltaCompareArgs, method: Method, all: u64) -> Result<Vec<Packed>
         let last = states.last().map_or(1, |s| s.state);
         let begin = Instant::now();
         series.restore(last, &dir.path().join("restored"), &|_| {})?;
-        packed.push(Packed {
+        packed.push(PackedVolume {
             method,
             codec: codec.as_str(),
             total_bytes: states.iter().map(|s| s.file_bytes).sum(),
@@ -260,22 +260,22 @@ fn pack(args: &DeltaCompareArgs, method: Method, all: u64) -> Result<Vec<Packed>
     Ok(packed)
 }
 
-/// Which stores least; the same amount in fewer files is better.
-fn least(methods: &[Stored]) -> Option<&Stored> {
+/// Returns the method that stores the fewest bytes; of equal ones, the method with the fewest files.
+fn least(methods: &[MethodVolume]) -> Option<&MethodVolume> {
     methods
         .iter()
         .min_by_key(|m| (m.total_bytes, m.most_files_to_restore))
 }
 
-fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> String {
+fn in_a_sentence(matrix: &Matrix, methods: &[MethodVolume], block_bytes: u64) -> String {
     let full: u64 = matrix.bytes.iter().sum();
     let Some(least) = least(methods) else {
         return String::new();
     };
-    let files = |of: &Stored| counted(of.most_files_to_restore, "file");
+    let files = |of: &MethodVolume| counted(of.most_files_to_restore, "file");
     if (full as f64) < WORTH * least.total_bytes as f64 {
         return format!(
-            "A delta does not pay: of {} of {} in blocks of {}, the best method ({} by {}) stores {} instead of {}.",
+            "Deltas do not pay: of {} of {} in blocks of {}, the best method ({} by {}) stores {} instead of {}.",
             counted(matrix.len(), "state"),
             size(full as f64),
             size(block_bytes as f64),
@@ -286,7 +286,7 @@ fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> Strin
         );
     }
     format!(
-        "Least is stored by {}, by {} in blocks of {}: {} instead of {} for {}, {} times less; a restore needs up to {}.",
+        "The smallest volume is stored by {}, by {} in blocks of {}: {} instead of {} for {}, {} times less; a restore needs up to {}.",
         named(least.method),
         least.by,
         size(block_bytes as f64),
@@ -298,52 +298,50 @@ fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> Strin
     )
 }
 
-fn show(out: &mut Blocks, matrix: &Matrix, methods: &[Stored], block_bytes: u64, limits: &str) {
+fn show(
+    out: &mut Blocks,
+    matrix: &Matrix,
+    methods: &[MethodVolume],
+    block_bytes: u64,
+    limits: &str,
+) {
     out.say(in_a_sentence(matrix, methods, block_bytes));
     out.gap();
     let full: u64 = matrix.bytes.iter().sum();
-    let mut rows = Table::plain([
-        "method",
-        "by",
-        "all",
-        "last",
-        "times less",
-        "files, most",
-        "files, last",
-    ]);
-    for method in methods {
-        rows.row([
-            method.method.as_str().to_owned(),
-            method.by.to_owned(),
-            size(method.total_bytes as f64),
-            size(method.last_bytes as f64),
-            times_less(method.total_bytes, full),
-            method.most_files_to_restore.to_string(),
-            method.files_to_restore_last.to_string(),
-        ]);
-    }
+    let rows = Table::of(
+        methods,
+        &[
+            ("method", &|m| m.method.as_str().to_owned()),
+            ("by", &|m| m.by.to_owned()),
+            ("all", &|m| size(m.total_bytes as f64)),
+            ("last", &|m| size(m.last_bytes as f64)),
+            ("times less", &|m| times_less(m.total_bytes, full)),
+            ("files, most", &|m| m.most_files_to_restore.to_string()),
+            ("files, last", &|m| m.files_to_restore_last.to_string()),
+        ],
+    );
     out.table(rows);
     out.say(format!(
         "Blocks before compression, without the headers of images; {limits}."
     ));
 }
 
-fn show_packed(out: &mut Blocks, method: &str, packed: &[Packed]) {
+fn show_packed(out: &mut Blocks, method: &str, packed: &[PackedVolume]) {
     out.gap();
     out.say(format!(
         "Stored by address with {method}, and the last one restored:"
     ));
     out.gap();
-    let mut rows = Table::plain(["codec", "all", "last", "hash", "store", "restore"]);
-    for codec in packed {
-        rows.row([
-            codec.codec.to_owned(),
-            size(codec.total_bytes as f64),
-            size(codec.last_bytes as f64),
-            duration(codec.hash_s),
-            duration(codec.store_s),
-            duration(codec.restore_last_s),
-        ]);
-    }
+    let rows = Table::of(
+        packed,
+        &[
+            ("codec", &|c| c.codec.to_owned()),
+            ("all", &|c| size(c.total_bytes as f64)),
+            ("last", &|c| size(c.last_bytes as f64)),
+            ("hash", &|c| duration(c.hash_s)),
+            ("store", &|c| duration(c.store_s)),
+            ("restore", &|c| duration(c.restore_last_s)),
+        ],
+    );
     out.table(rows);
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{args::ImageDiffArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_core::units::{counted, size};
-use cvc_delta::{Change, Changes, changes};
+use cvc_delta::{Change, PageChanges, changes};
 use cvc_show::{Blocks, Table};
 
 pub fn diff(args: &ImageDiffArgs) -> Result<ExitStatus, Failure> {
@@ -17,16 +17,16 @@ pub fn diff(args: &ImageDiffArgs) -> Result<ExitStatus, Failure> {
     progress.finish();
     let changes = changes?;
     let document = document::diff(&args.old, &args.new, args.block.bytes(), &changes);
-    output::answer(args.json, &document, |out| {
+    output::answer(args.json, &output::versioned(&document), |out| {
         show(out, &changes, args.block.bytes());
     })?;
     Ok(ExitStatus::Done)
 }
 
-/// Files that are named at most; JSON has all.
+/// Maximum number of files named in the text; JSON has all.
 const NAMED: usize = 3;
 
-/// How much of the newer state the older one does not have.
+/// Formats the fraction of the newer state that the older one does not contain.
 fn share(change: &Change) -> String {
     if change.bytes == 0 {
         return "-".to_owned();
@@ -39,13 +39,13 @@ fn share(change: &Change) -> String {
     }
 }
 
-fn show(out: &mut Blocks, changes: &Changes, block_bytes: u64) {
+fn show(out: &mut Blocks, changes: &PageChanges, block_bytes: u64) {
     let total = changes.total();
     let sentence = if total.changed + total.new + total.gone == 0 {
-        format!("Nothing differs of {}.", size(total.bytes as f64))
+        format!("No difference in {}.", size(total.bytes as f64))
     } else {
         format!(
-            "{} of {} differ ({}) in blocks of {}: {} changed, {} are new; {} are gone.",
+            "{} of {} differ ({}) in blocks of {}: {} changed, {} new; {} removed.",
             size((total.changed + total.new) as f64),
             size(total.bytes as f64),
             share(&total),

@@ -1,7 +1,7 @@
-//! The JSON of `cvc delta`. Lengths are bytes and times are seconds, as their names say.
+//! The JSON of `cvc delta`. As the keys say, lengths are in bytes and times in seconds.
 
 use cvc_delta::{
-    Addressing, Change, Changes, DeltaError, KeptHashes, Series, SeriesOptions, StateFile,
+    Addressing, Change, DeltaError, KeptHashes, PageChanges, Series, SeriesOptions, StateFile,
     StateRecord, Transform, Verified,
 };
 use cvc_delta_rules::{Codec, Method, Threshold};
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A method with what it was given; null is not of this method.
+/// Returns a method with its parameters as fields; a parameter that the method does not have is null.
 pub fn method(of: Method) -> Value {
     let (threshold, most_files) = (of.threshold(), of.files());
     let (ratio, bytes) = match threshold {
@@ -22,7 +22,7 @@ pub fn method(of: Method) -> Value {
     json!({ "method": of.as_str(), "threshold_ratio": ratio, "threshold_bytes": bytes, "most_files": most_files })
 }
 
-/// Objects with the fields of several.
+/// Merges the fields of several objects.
 fn together(objects: impl IntoIterator<Item = Value>) -> Value {
     let all = objects.into_iter().filter_map(|object| match object {
         Value::Object(fields) => Some(fields),
@@ -31,9 +31,9 @@ fn together(objects: impl IntoIterator<Item = Value>) -> Value {
     Value::Object(all.flatten().collect())
 }
 
-/// How blocks are stored.
+/// Returns the fields that describe how blocks are stored.
 fn storing(by: Addressing, block: u64, codec: Codec, transform: Transform, packet: u32) -> Value {
-    // null: all blocks are one stream
+    // null means that all blocks form one stream
     let packet = Some(packet).filter(|blocks| *blocks > 0);
     json!({ "by": by.as_str(), "block_bytes": block, "codec": codec.as_str(), "transform": transform.as_str(), "packet_blocks": packet })
 }
@@ -52,7 +52,8 @@ fn options(of: &SeriesOptions) -> Value {
     ])
 }
 
-/// A state of a series; `base` is null of one that is stored in full, `new_bytes` (before compression) of those that older versions stored.
+/// Returns a state of a series. `base` is null for a state stored in full; `new_bytes` (before compression) is null for a state stored by older
+/// versions.
 pub fn state(series: &Series, of: &StateRecord) -> Result<Value, DeltaError> {
     Ok(json!({
         "state": of.state,
@@ -77,7 +78,7 @@ pub fn state(series: &Series, of: &StateRecord) -> Result<Value, DeltaError> {
     }))
 }
 
-/// A series.
+/// Returns a series.
 pub fn series(path: &Path, of: &Series) -> Result<Value, DeltaError> {
     let sum = |field: fn(&StateRecord) -> u64| of.states().iter().map(field).sum::<u64>();
     let states = of.states().iter().map(|record| state(of, record));
@@ -91,7 +92,7 @@ pub fn series(path: &Path, of: &Series) -> Result<Value, DeltaError> {
     }))
 }
 
-/// A file of a state.
+/// Returns a file of a state.
 pub fn file(of: &StateFile) -> Value {
     let summary = of.summary();
     let block = summary.block_bytes.bytes();
@@ -117,7 +118,7 @@ pub fn file(of: &StateFile) -> Value {
             "blocks": image.blocks,
             "changed_bytes": image.changed_bytes,
             "moved_bytes": image.moved_bytes,
-            // it is restored uncompressed
+            // whether the image was a gzip'd file; it is restored uncompressed
             "gzip": image.gzip,
             "unique_pid": image.unique_pid,
             "digest": image.digest,
@@ -134,7 +135,8 @@ pub fn file(of: &StateFile) -> Value {
     together([head, stored, rest])
 }
 
-/// What `cvc delta verify` found of a state: whether it can be restored and is the same as what it was compared with, and its hashes.
+/// Returns the result of `cvc delta verify` for a state: whether it can be restored, whether it equals the state given by `--against`, and its
+/// hashes.
 pub fn verified(state: u32, against: Option<&Path>, of: &Result<Verified, DeltaError>) -> Value {
     let verified = of.as_ref().ok();
     let (hashes, error, write_error) = match verified.map(|v| &v.hashes) {
@@ -157,8 +159,8 @@ pub fn verified(state: u32, against: Option<&Path>, of: &Result<Verified, DeltaE
     })
 }
 
-/// What differs between two states: of all, by part of images, and of other files.
-pub fn diff(old: &Path, new: &Path, block_bytes: u64, changes: &Changes) -> Value {
+/// Returns the differences between two states: in total, by part of images, and in other files.
+pub fn diff(old: &Path, new: &Path, block_bytes: u64, changes: &PageChanges) -> Value {
     let change = |of: Change| json!({ "bytes": of.bytes, "changed_bytes": of.changed, "new_bytes": of.new, "gone_bytes": of.gone });
     let parts = changes.parts.iter().map(|part| {
         let name = json!({ "zone": part.part.zone().as_str(), "part": part.part.as_str() });

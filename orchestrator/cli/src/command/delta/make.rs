@@ -9,7 +9,7 @@ use crate::{
     args::DeltaMakeArgs,
     exit_status::ExitStatus,
     failure::Failure,
-    output::{note, tell, tell_json},
+    output::{emit, emit_json, note, versioned},
     text::paragraph,
 };
 use cvc_core::units::{duration, size};
@@ -19,17 +19,17 @@ use std::io;
 
 pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
     let (mut series, is_new) = open_or_create(args)?;
-    // hashed, then read again where they changed
+    // states are read to hash them, and again if they changed
     let progress = Bytes::start(bytes_of(&args.states), "MiB read");
     for state in &args.states {
         match series.add(state, &|bytes| progress.advance(bytes)) {
             Ok(record) => {
                 for (state, wrong) in series.take_made_again() {
                     note(&format!(
-                        "the hashes of state {state} were made again from what is stored; {wrong}"
+                        "rebuilt the hashes of state {state} from its stored data; {wrong}"
                     ));
                 }
-                told(args, &series, &record)?;
+                report(args, &series, &record)?;
             }
             Err(error) => {
                 progress.finish();
@@ -44,13 +44,13 @@ pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// Opens the series, or begins one; says which.
+/// Opens or creates the series. Also returns whether it is new.
 fn open_or_create(args: &DeltaMakeArgs) -> Result<(Series, bool), Failure> {
     if !Series::is_there(&args.series) {
         let asked = options(args, SeriesOptions::default())?;
         match Series::create(&args.series, asked) {
             Ok(series) => return Ok((series, true)),
-            // another cvc has begun it meanwhile
+            // another process created the series meanwhile
             Err(DeltaError {
                 kind: DeltaErrorKind::Exists,
                 ..
@@ -64,10 +64,10 @@ fn open_or_create(args: &DeltaMakeArgs) -> Result<(Series, bool), Failure> {
     Ok((series, false))
 }
 
-fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(), Failure> {
+fn report(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(), Failure> {
     if args.json {
         let document = document::state(series, record)?;
-        tell_json(serde_json::to_string(&document).map_err(io::Error::from)?);
+        emit_json(serde_json::to_string(&versioned(document)).map_err(io::Error::from)?);
         return Ok(());
     }
     let took = duration(record.hash_s + record.store_s);
@@ -86,7 +86,7 @@ fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(
     } else {
         ""
     };
-    tell(paragraph(
+    emit(paragraph(
         "",
         &format!(
             "state {}: {what}, {stored} stored, {took}{base}",
@@ -96,7 +96,7 @@ fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(
     Ok(())
 }
 
-/// The options of a series with those that were given.
+/// Returns the options of a series, in which the options of the command line replace `options`.
 fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOptions, Failure> {
     let known = options.method;
     let name = args.method.unwrap_or(known.name());
@@ -117,7 +117,7 @@ fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOpt
         return Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!(
-                "{option} is an option of {of}, and the method is {}",
+                "{option} is an option of {of}, but the method is {}",
                 name.as_str()
             ),
             hint: Some("leave it out, or choose another --method".into()),
@@ -147,7 +147,7 @@ fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOpt
     Ok(options)
 }
 
-/// A series is stored in one way.
+/// Returns an error if options differ from those of the existing series, because all states of a series are stored in the same way.
 fn refuse_others(
     args: &DeltaMakeArgs,
     has: &SeriesOptions,
@@ -192,10 +192,10 @@ fn refuse_others(
     Err(Failure::Other {
         status: ExitStatus::Usage,
         message: format!(
-            "{}: this series was begun with {}",
+            "{}: this series was created with {}",
             args.series.display(),
             differing.join("; ")
         ),
-        hint: Some("leave these options out, or begin another series".into()),
+        hint: Some("leave these options out, or create another series".into()),
     })
 }

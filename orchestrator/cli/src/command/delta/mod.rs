@@ -1,4 +1,4 @@
-//! `cvc delta`, and `cvc image diff`: what changes between checkpoints.
+//! `cvc delta`, and `cvc image diff`: changes between checkpoints.
 
 mod bytes;
 mod compare;
@@ -18,7 +18,7 @@ use crate::{
     },
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, note, tell},
+    output::{self, emit, note},
     text::paragraph,
 };
 use cvc_core::units::{counted, duration, size};
@@ -47,7 +47,7 @@ fn restore(args: &DeltaRestoreArgs) -> Result<ExitStatus, Failure> {
     chain.restore(&args.to, &|bytes| progress.advance(bytes))?;
     progress.finish();
     let images = &chain.summary().images;
-    tell(paragraph(
+    emit(paragraph(
         "",
         &format!(
             "state {} restored in {}: {}, {}, from {} of the series in {}",
@@ -60,7 +60,7 @@ fn restore(args: &DeltaRestoreArgs) -> Result<ExitStatus, Failure> {
         ),
     ));
     if images.iter().any(|image| image.gzip) {
-        tell("images that were gzip'd are there uncompressed, which DMTCP restarts as well");
+        emit("gzip'd images are restored uncompressed; DMTCP restarts these as well");
     }
     Ok(ExitStatus::Done)
 }
@@ -75,13 +75,13 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!(
-                "--against is one state, and {} are compared with it",
+                "--against is one state, but {} are to be compared with it",
                 states.len()
             ),
-            hint: Some("name the number of the state that was made from it".into()),
+            hint: Some("give the number of the state made from it".into()),
         });
     }
-    // one that is not there is a wrong command, not damage
+    // a missing state is an error of the command line, not damage
     for state in &states {
         series.chain_of(*state)?;
     }
@@ -101,10 +101,10 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         let document = document::verified(*state, args.against.as_deref(), &verified);
         match &verified {
             _ if args.json => {}
-            Ok(verified) => tell(paragraph("", &verified_text(verified, args))),
-            // it is told as the error of the command
+            Ok(verified) => emit(paragraph("", &verified_text(verified, args))),
+            // with a single state, the error is the error of the command
             Err(_) if states.len() == 1 => {}
-            Err(error) => tell(paragraph("", &format!("state {state}: {error}"))),
+            Err(error) => emit(paragraph("", &format!("state {state}: {error}"))),
         }
         found.push(document);
         failed.extend(verified.err().map(|error| (*state, error)));
@@ -117,7 +117,7 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         .collect();
     if !unknown.is_empty() {
         note(format!(
-            "not verified, because manifest.json does not know them: {}",
+            "not verified, because manifest.json does not list them: {}",
             unknown.join(", ")
         ));
     }
@@ -126,7 +126,7 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         if !unknown.is_empty() {
             document["unknown"] = json!(unknown);
         }
-        output::print_json(&document)?;
+        output::print_json(&output::versioned(document))?;
     }
     let Some((_, first)) = failed.first() else {
         return Ok(ExitStatus::Done);
@@ -148,7 +148,7 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// What is told of a state that is whole.
+/// Describes a state that was verified without errors.
 fn verified_text(verified: &Verified, args: &DeltaVerifyArgs) -> String {
     let same = match &args.against {
         Some(path) => format!(", the same bytes as {}", path.display()),
@@ -157,10 +157,10 @@ fn verified_text(verified: &Verified, args: &DeltaVerifyArgs) -> String {
     let hashes = match &verified.hashes {
         KeptHashes::Unneeded | KeptHashes::Whole => String::new(),
         KeptHashes::MadeAgain(wrong) => {
-            format!("; its hashes were made again from what is stored; {wrong}")
+            format!("; its hashes were rebuilt from the stored data; {wrong}")
         }
         KeptHashes::Wrong(wrong, why) => {
-            format!("; its hashes are not: {wrong}; they cannot be made again now: {why}")
+            format!("; its hashes are damaged: {wrong}; they cannot be rebuilt now: {why}")
         }
     };
     format!(
@@ -171,7 +171,7 @@ fn verified_text(verified: &Verified, args: &DeltaVerifyArgs) -> String {
     )
 }
 
-/// Writes a stretch of a file of a state to standard output.
+/// Writes a range of a file of a state to standard output.
 fn cat(args: &DeltaCatArgs) -> Result<ExitStatus, Failure> {
     let series = Series::open(&args.series)?;
     let mut chain = series.chain(args.state)?;
@@ -182,7 +182,7 @@ fn cat(args: &DeltaCatArgs) -> Result<ExitStatus, Failure> {
     };
     let mut out = output::shown_bytes().ok_or_else(|| Failure::Other {
         status: ExitStatus::Usage,
-        message: "standard output is a terminal, and a file of a state is no text".into(),
+        message: "standard output is a terminal, and files of states are binary".into(),
         hint: Some("redirect it: `cvc delta cat ... > FILE`, or `| xxd`".into()),
     })?;
     let written = chain.read(&args.file, from..to, &mut |bytes| {
@@ -195,7 +195,7 @@ fn cat(args: &DeltaCatArgs) -> Result<ExitStatus, Failure> {
         })
     });
     match written {
-        // of the output: nothing else is written
+        // a write error concerns standard output, because the command writes nothing else
         Err(DeltaError {
             kind:
                 DeltaErrorKind::Io {
@@ -222,7 +222,7 @@ fn prune(args: &DeltaPruneArgs) -> Result<ExitStatus, Failure> {
     let gone: Vec<String> = numbers(&removed);
     let text = if gone.is_empty() {
         format!(
-            "nothing to remove: all of {} are among the last ones or needed to restore them",
+            "nothing to remove: all of {} are among the last states or needed to restore them",
             counted(kept.len(), "state")
         )
     } else {
@@ -234,6 +234,6 @@ fn prune(args: &DeltaPruneArgs) -> Result<ExitStatus, Failure> {
             kept.join(", ")
         )
     };
-    tell(paragraph("", &text));
+    emit(paragraph("", &text));
     Ok(ExitStatus::Done)
 }

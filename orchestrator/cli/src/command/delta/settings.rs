@@ -1,12 +1,12 @@
-//! Methods and their settings, from options and in words.
+//! Methods of deltas with their settings: from options, and described in words.
 
 use cvc_core::units::{counted, size};
 use cvc_delta::{Codec, Method, SeriesOptions, Threshold, Transform};
 
-/// The limit of [`Method::Bounded`] by default, files.
+/// Default maximum number of files per restore of [`Method::Bounded`].
 pub const FILES: u32 = 4;
 
-/// A method with its settings, in words.
+/// Describes a method with its settings.
 pub fn named(method: Method) -> String {
     let limit = |threshold: Threshold| match threshold {
         Threshold::Ratio(ratio) if ratio.is_infinite() => "threshold infinite".to_owned(),
@@ -22,14 +22,14 @@ pub fn named(method: Method) -> String {
     }
 }
 
-/// How a series stores, in words.
+/// Describes how a series stores its states.
 pub fn described(options: &SeriesOptions) -> String {
     let by = options.addressing.as_str();
     let block = size(options.block_bytes.bytes() as f64);
     let transform = match options.transform {
         Transform::None => String::new(),
         Transform::Shuffle => ", shuffled".to_owned(),
-        Transform::Xor => ", as exclusive or".to_owned(),
+        Transform::Xor => ", as XOR".to_owned(),
     };
     let packets = match (options.codec, options.packet_blocks) {
         (Codec::None, _) => "not compressed".to_owned(),
@@ -46,7 +46,7 @@ pub fn described(options: &SeriesOptions) -> String {
     )
 }
 
-/// How many times less one number is than another, as text.
+/// Formats how many times smaller the first number is than the second.
 pub fn times_less(less: u64, more: u64) -> String {
     if less == 0 {
         return "-".to_owned();

@@ -7,26 +7,30 @@ use super::{
 use crate::{args::DeltaShowArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_core::units::{counted, duration, size};
 use cvc_delta::{DeltaError, Series, StateFile, StateRecord};
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, or_dash};
 
 pub fn show(args: &DeltaShowArgs) -> Result<ExitStatus, Failure> {
     if args.path.is_dir() {
         let series = Series::open(&args.path)?;
         let document = document::series(&args.path, &series)?;
         let states = states(&series)?;
-        output::answer(args.json, &document, |out| {
+        output::answer(args.json, &output::versioned(&document), |out| {
             show_series(out, &series, &states);
         })?;
     } else {
         let file = StateFile::open(&args.path)?;
-        output::answer(args.json, &document::file(&file), |out| {
-            show_file(out, &file);
-        })?;
+        output::answer(
+            args.json,
+            &output::versioned(document::file(&file)),
+            |out| {
+                show_file(out, &file);
+            },
+        )?;
     }
     Ok(ExitStatus::Done)
 }
 
-/// The states of a series, each with the number of files that its restore needs.
+/// Returns the states of a series, each with the number of files that a restore reads.
 fn states(series: &Series) -> Result<Vec<(&StateRecord, usize)>, DeltaError> {
     let states = series.states().iter();
     states
@@ -52,27 +56,21 @@ fn show_series(out: &mut Blocks, series: &Series, states: &[(&StateRecord, usize
     out.say(sentence);
     out.say(format!("Stored by {}.", described(series.options())));
     out.gap();
-    let mut rows = Table::plain([
-        "state", "after", "base", "changed", "new", "stored", "content", "ratio", "files", "time",
-    ]);
-    for (state, files) in states {
-        rows.row([
-            state.state.to_string(),
-            duration(state.taken_s - first.taken_s),
-            state
-                .base
-                .map_or_else(|| "-".to_owned(), |base| base.to_string()),
-            size(state.changed_bytes as f64),
-            state
-                .new_bytes
-                .map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64)),
-            size(state.file_bytes as f64),
-            size(state.content_bytes as f64),
-            times_less(state.file_bytes, state.content_bytes),
-            files.to_string(),
-            duration(state.hash_s + state.store_s),
-        ]);
-    }
+    let rows = Table::of(
+        states,
+        &[
+            ("state", &|(s, _)| s.state.to_string()),
+            ("after", &|(s, _)| duration(s.taken_s - first.taken_s)),
+            ("base", &|(s, _)| or_dash(s.base, |base| base.to_string())),
+            ("changed", &|(s, _)| size(s.changed_bytes as f64)),
+            ("new", &|(s, _)| or_dash(s.new_bytes, |n| size(n as f64))),
+            ("stored", &|(s, _)| size(s.file_bytes as f64)),
+            ("content", &|(s, _)| size(s.content_bytes as f64)),
+            ("ratio", &|(s, _)| times_less(s.file_bytes, s.content_bytes)),
+            ("files", &|(_, files)| files.to_string()),
+            ("time", &|(s, _)| duration(s.hash_s + s.store_s)),
+        ],
+    );
     out.table(rows);
     out.say(format!(
         "The next state is compared with {} of hashes.",
@@ -88,13 +86,13 @@ fn show_file(out: &mut Blocks, file: &StateFile) {
     let how = match &summary.base {
         None => "in full".to_owned(),
         Some(base) if moved > 0 => format!(
-            "against state {}, since which {} changed, {} of it to what was at another place",
+            "as changes since state {} ({} changed, {} of it moved from another place)",
             base.state,
             size(changed as f64),
             size(moved as f64)
         ),
         Some(base) => format!(
-            "against state {}, since which {} changed",
+            "as changes since state {} ({} changed)",
             base.state,
             size(changed as f64)
         ),
@@ -119,19 +117,21 @@ fn show_file(out: &mut Blocks, file: &StateFile) {
     );
     out.say(how);
     out.gap();
-    let mut rows =
-        Table::plain(["content", "headers", "changed", "moved", "blocks", "file"]).wrap(&["file"]);
-    for image in &summary.images {
-        let gzip = if image.gzip { " (was gzip'd)" } else { "" };
-        rows.row([
-            size(image.bytes as f64),
-            size(image.frame_bytes as f64),
-            size(image.changed_bytes as f64),
-            size(image.moved_bytes as f64),
-            image.blocks.to_string(),
-            format!("{}{gzip}", image.name),
-        ]);
-    }
+    let rows = Table::of(
+        &summary.images,
+        &[
+            ("content", &|i| size(i.bytes as f64)),
+            ("headers", &|i| size(i.frame_bytes as f64)),
+            ("changed", &|i| size(i.changed_bytes as f64)),
+            ("moved", &|i| size(i.moved_bytes as f64)),
+            ("blocks", &|i| i.blocks.to_string()),
+            ("file", &|i| match i.gzip {
+                true => format!("{} (was gzip'd)", i.name),
+                false => i.name.clone(),
+            }),
+        ],
+    );
+    let rows = rows.wrap(&["file"]);
     out.table(rows);
     for (name, to) in &summary.links {
         out.say(format!("link {name} to {to}"));

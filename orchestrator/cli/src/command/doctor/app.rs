@@ -1,4 +1,4 @@
-//! `cvc doctor --app NAME`: runs the smallest workload of a descriptor with each MPI library, and says of each of its parts whether it fits.
+//! `cvc doctor --app NAME`: runs the smallest workload of a descriptor with each MPI library, and reports which parts of the descriptor fit.
 
 use crate::command::temporary::{self, name_of};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     machine::machine,
     text::paragraph,
 };
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::runner::Options;
 use cvc_core::app::{
     LoadedApp,
@@ -16,12 +16,15 @@ use cvc_core::app::{
     load,
 };
 use cvc_core::campaign::{CheckpointSettings, Site, SiteKind, SmallCampaign, Spec};
+use cvc_core::checkpointer::Driven;
 use cvc_core::mapping::Mapping;
 use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::paths::make_absolute;
 use cvc_core::plan::{self, Plan};
 use cvc_core::point::{CheckpointerKind, Moment};
 use cvc_core::record::names;
 use cvc_core::stop::StopSignal;
+use cvc_core::units::counted;
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit, read_exit};
 use cvc_probe::shepherd::Exit;
 use cvc_session::{Scratch, Trial};
@@ -30,37 +33,36 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::{io::Write, time::Duration};
 
-/// Time limit of the program, and again of its restart, seconds.
+/// Time limit of the program, and separately of its restart, seconds.
 const RUN_S: u32 = 300;
 /// Time limit of a checkpoint, seconds.
 const CHECKPOINT_S: u32 = 60;
 /// Time limit of a run with its restart.
 const LIMIT: Duration = Duration::from_secs(2 * RUN_S as u64 + CHECKPOINT_S as u64 + 15);
-/// The most processes that are looked through for the smallest legal number.
-const MOST: u32 = 64;
-/// A workload that takes at least this long on one core is long enough for a checkpoint in the middle, seconds.
+/// Upper bound of the search for the smallest number of processes that the descriptor allows.
+const MAX_PROCESSES: u32 = 64;
+/// Minimum time on one core, seconds, of the workload for trials with a checkpoint. If all workloads are shorter, the longest one is used.
 const LONG_S: f64 = 3.0;
 
-/// What keys of DMTCP's items begin with.
-const DMTCP: &str = "dmtcp";
-
-/// With these variables ranks that wait for a message give up their core, with Open MPI and with MPICH.
+/// Variables that make ranks yield their core while they wait for a message: for Open MPI and for MPICH.
 const YIELD: [(&str, &str); 2] = [
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
     ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"),
 ];
 
-/// A descriptor, and where it came from.
+/// A descriptor, and the file that it was read from.
 pub(super) struct Subject {
     app: LoadedApp,
+    /// Path of the descriptor; `None` if the command line does not name its file.
+    file: Option<Utf8PathBuf>,
 }
 
 impl Subject {
-    /// Finds the descriptor that the command line names: a file, or a name in `apps/` beside the campaign file (here, without one) and among
-    /// those of cvc.
+    /// Finds the descriptor that the command line names: by its file, or by its name among the descriptors in `apps/` and those that cvc includes.
+    /// The directory `apps/` is next to the campaign file, or in the current directory if no campaign file is given.
     ///
     /// # Errors
-    /// When there is none, or it is wrong.
+    /// The descriptor does not exist or is invalid.
     pub(super) fn find(args: &DoctorArgs, name: &str) -> Result<Self, Failure> {
         let file = Utf8Path::new(name);
         let beside = args
@@ -91,9 +93,26 @@ impl Subject {
                 )),
             });
         };
+        let is_file = file.extension() == Some("toml") && file.is_file();
         Ok(Self {
             app: load::load(&path)?,
+            file: is_file.then(|| file.to_owned()),
         })
+    }
+
+    /// Returns directories to search for the program, in addition to the site's: the descriptor's directory, and its parent if the descriptor is in
+    /// `apps/`. Returns none if the command line does not name the descriptor's file.
+    pub(super) fn directories(&self) -> Vec<Utf8PathBuf> {
+        let Some(parent) = self.file.as_deref().and_then(Utf8Path::parent) else {
+            return Vec::new();
+        };
+        let own = make_absolute(parent.to_owned());
+        let above = own.parent().filter(|_| own.file_name() == Some("apps"));
+        above
+            .map(Utf8Path::to_owned)
+            .into_iter()
+            .chain([own.clone()])
+            .collect()
     }
 
     fn descriptor(&self) -> &Descriptor {
@@ -101,14 +120,14 @@ impl Subject {
     }
 }
 
-/// What is run of it.
+/// Workload class and number of processes of the trial.
 #[derive(Clone, Copy)]
 struct Size<'a> {
     class: &'a str,
     processes: u32,
 }
 
-/// The smallest workload, or the one that was asked for.
+/// Returns the requested workload, by default the smallest one.
 fn smallest<'a>(app: &'a Descriptor, args: &'a DoctorArgs) -> Result<Size<'a>, Failure> {
     let wrong = |message: String, hint: String| Failure::Other {
         status: ExitStatus::Usage,
@@ -116,13 +135,10 @@ fn smallest<'a>(app: &'a Descriptor, args: &'a DoctorArgs) -> Result<Size<'a>, F
         hint: Some(hint),
     };
     let class = match &args.class {
-        Some(class) if app.workloads.contains_key(class) => class.as_str(),
         Some(class) => {
-            let known: Vec<&str> = app.workloads.keys().map(String::as_str).collect();
-            return Err(wrong(
-                format!("{} has no class `{class}`", app.name),
-                format!("its classes: {}", known.join(", ")),
-            ));
+            let known = app.workload(class);
+            known.map_err(|why| wrong(why.message, why.hint.unwrap_or_default()))?;
+            class.as_str()
         }
         None => by_length(app)
             .first()
@@ -131,19 +147,22 @@ fn smallest<'a>(app: &'a Descriptor, args: &'a DoctorArgs) -> Result<Size<'a>, F
     };
     let processes = match args.processes {
         Some(processes) => processes,
-        // more than one, as far as there is a choice
-        None => (2..=MOST)
+        // more than one process, if the descriptor allows it
+        None => (2..=MAX_PROCESSES)
             .chain([1])
             .find(|n| illegal_count(&app.name, &app.processes, *n).is_none())
             .unwrap_or(app.processes.min),
     };
     match illegal_count(&app.name, &app.processes, processes) {
-        Some(problem) => Err(wrong(problem, "give another number: --processes".into())),
+        Some(problem) => Err(wrong(
+            problem,
+            "give another number with --processes".into(),
+        )),
         None => Ok(Size { class, processes }),
     }
 }
 
-/// Its workloads, with the seconds that they take on one core, the shortest first; those that do not tell come last.
+/// Returns the workloads with their time on one core in seconds, shortest first. A workload without a time comes last, with infinity.
 fn by_length(app: &Descriptor) -> Vec<(&str, f64)> {
     let mut all: Vec<(&str, f64)> = app
         .workloads
@@ -154,8 +173,8 @@ fn by_length(app: &Descriptor) -> Vec<(&str, f64)> {
     all
 }
 
-/// What was found with one library.
-struct Examined {
+/// Results with one MPI library.
+struct LibraryFit {
     site: String,
     mpi: String,
     class: String,
@@ -164,26 +183,26 @@ struct Examined {
     hint: Option<String>,
 }
 
-/// What was tried, and what could not be.
+/// Results of all trials, and combinations that could not be tried.
 #[derive(Default)]
-pub(super) struct Fitted {
+pub(super) struct AppReport {
     app: String,
     path: String,
-    examined: Vec<Examined>,
+    examined: Vec<LibraryFit>,
     not_tried: Vec<(String, String)>,
     is_interrupted: bool,
 }
 
-/// Runs a descriptor's smallest workload with each library of each site of this machine.
+/// Runs the descriptor's smallest workload with each MPI library of each site on this machine.
 ///
 /// # Errors
-/// When the command line asks for what the descriptor does not have, or cvc does not find its own program.
+/// The command line requests a part that the descriptor lacks, or cvc cannot find its own program.
 pub(super) async fn fit(
     args: &DoctorArgs,
     subject: &Subject,
     spec: &Spec,
     sites: &IndexMap<String, ReadySite>,
-) -> Result<Fitted, Failure> {
+) -> Result<AppReport, Failure> {
     let base = machine(&Where {
         campaigns: "campaigns".into(),
     })
@@ -191,16 +210,16 @@ pub(super) async fn fit(
     let app = subject.descriptor();
     let size = smallest(app, args)?;
     let interrupted = temporary::listen();
-    let mut fitted = Fitted {
+    let mut fitted = AppReport {
         app: app.name.clone(),
         path: subject.app.path.display().to_string(),
-        ..Fitted::default()
+        ..AppReport::default()
     };
     for (site, settings) in &spec.sites {
         let Some(ready) = sites.get(site).filter(|_| settings.kind == SiteKind::Local) else {
             fitted.not_tried.push((
                 format!("site {site}"),
-                "only sites of this machine are tried: run a campaign of one point there".into(),
+                "only sites on this machine can be tried; run a campaign of one point there".into(),
             ));
             continue;
         };
@@ -235,14 +254,14 @@ pub(super) async fn fit(
         for unknown in args.mpi.iter().filter(|mpi| !ready.mpi.contains_key(*mpi)) {
             fitted.not_tried.push((
                 format!("MPI library {unknown}"),
-                format!("the site {site} has none of this name"),
+                format!("the site {site} has no library of this name"),
             ));
         }
     }
     Ok(fitted)
 }
 
-/// One library that is tried.
+/// A trial of the descriptor with one MPI library.
 struct Try<'a> {
     args: &'a DoctorArgs,
     subject: &'a Subject,
@@ -256,11 +275,11 @@ struct Try<'a> {
 }
 
 impl Try<'_> {
-    /// Every part of the descriptor; `None` if the user stopped it.
-    async fn examine(&self, interrupted: &StopSignal) -> Result<Option<Examined>, Failure> {
+    /// Checks every part of the descriptor. Returns `None` if the user stopped the trial.
+    async fn examine(&self, interrupted: &StopSignal) -> Result<Option<LibraryFit>, Failure> {
         let Size { class, processes } = self.size;
         let app = self.subject.descriptor();
-        let mut examined = Examined {
+        let mut examined = LibraryFit {
             site: self.site.to_owned(),
             mpi: self.mpi.to_owned(),
             class: class.to_owned(),
@@ -316,7 +335,7 @@ impl Try<'_> {
                     vec![FitItem::new("descriptor", Fit::Fails, error.to_string())]
                 }));
                 if !is_started {
-                    // what a program that did not start did not print says nothing of its descriptor
+                    // the missing output of a program that did not start does not show an error of its descriptor
                     items.truncate(1);
                 }
                 items.extend(own_restart(app, &trial));
@@ -327,23 +346,27 @@ impl Try<'_> {
         examined.items.extend(items);
         scratch.close()?;
         if examined.items.iter().all(|item| item.fit != Fit::Fails) {
-            match self.dmtcp(interrupted).await? {
-                Some(items) => examined.items.extend(items),
-                None => return Ok(None),
+            for (kind, driven) in CheckpointerKind::all_driven() {
+                match self.driven(kind, driven, interrupted).await? {
+                    Some(items) => examined.items.extend(items),
+                    None => return Ok(None),
+                }
             }
         }
         Ok(Some(examined))
     }
 
-    /// A checkpoint by DMTCP and its restart; `None` if the user stopped it.
-    async fn dmtcp(&self, interrupted: &StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
+    /// Runs the program under a checkpointer, takes a checkpoint, and restarts the program from it. Returns `None` if the user stopped the trial.
+    async fn driven(
+        &self,
+        kind: CheckpointerKind,
+        driven: Driven,
+        interrupted: &StopSignal,
+    ) -> Result<Option<Vec<FitItem>>, Failure> {
+        let item = |part: &str, fit, found: &str| FitItem::new(format!("{kind}{part}"), fit, found);
         let app = self.subject.descriptor();
-        if let Some(missing) = self.ready.missing_driven_checkpointer() {
-            return Ok(Some(vec![FitItem::new(
-                "dmtcp",
-                Fit::Unknown,
-                missing.what.clone(),
-            )]));
+        if let Err(missing) = self.ready.checkpointer(kind) {
+            return Ok(Some(vec![item("", Fit::Unknown, &missing.what)]));
         }
         let longer = by_length(app)
             .into_iter()
@@ -357,12 +380,13 @@ impl Try<'_> {
             Some(_) => Moment::AfterStep(1),
             None => Moment::AtS(vec![0.2]),
         };
-        let (spec, plan) = self.campaign(class, CheckpointerKind::Dmtcp, |checkpoint| {
+        let (spec, plan) = self.campaign(class, kind, |checkpoint| {
             checkpoint.restart_check = true;
             checkpoint.moment = moment;
             checkpoint.timeout_s = f64::from(CHECKPOINT_S);
         })?;
-        let name = format!("{} with {} and DMTCP, class {class}", app.name, self.mpi);
+        let title = driven.title;
+        let name = format!("{} with {} and {title}, class {class}", app.name, self.mpi);
         let scratch = Scratch::new("cvc-doctor-")?;
         let campaign = (&spec, &plan);
         let trial =
@@ -381,17 +405,17 @@ impl Try<'_> {
         };
         let stored = value(names::CKPT_STORED_BYTES).zip(value(names::CKPT_LATENCY_S));
         let mut items = vec![match (stored, &failed) {
-            (Some((bytes, seconds)), _) => FitItem::new(
-                "dmtcp.checkpoint",
+            (Some((bytes, seconds)), _) => item(
+                ".checkpoint",
                 Fit::Fits,
-                format!("class {class}: {bytes} bytes in {seconds:.2} s"),
+                &format!("class {class}: {bytes} bytes in {seconds:.2} s"),
             ),
-            // it was over before: what is too short says nothing of DMTCP
+            // the program ended before its checkpoint, which does not show an error of the checkpointer
             (None, Some(failed)) if ended_by_itself(&trial) => {
-                FitItem::new("dmtcp.checkpoint", Fit::Doubtful, failed)
+                item(".checkpoint", Fit::Doubtful, failed)
             }
-            (None, failed) => FitItem::new(
-                "dmtcp.checkpoint",
+            (None, failed) => item(
+                ".checkpoint",
                 Fit::Fails,
                 failed.as_deref().unwrap_or("no checkpoint was recorded"),
             ),
@@ -399,22 +423,20 @@ impl Try<'_> {
         items.push(match (value(names::RESTART_VERIFIED), failed) {
             (Some(verified), None) if verified > 0.0 => {
                 let seconds = value(names::RESTART_TO_END_S).unwrap_or_default();
-                FitItem::new(
-                    "dmtcp.restart",
+                item(
+                    ".restart",
                     Fit::Fits,
-                    format!("verified, {seconds:.1} s to the end"),
+                    &format!("verified, {seconds:.1} s to the end"),
                 )
             }
-            (_, Some(failed)) if stored.is_some() => {
-                FitItem::new("dmtcp.restart", Fit::Fails, failed)
-            }
-            _ => FitItem::new("dmtcp.restart", Fit::Unknown, "not reached"),
+            (_, Some(failed)) if stored.is_some() => item(".restart", Fit::Fails, &failed),
+            _ => item(".restart", Fit::Unknown, "not reached"),
         });
         scratch.close()?;
         Ok(Some(items))
     }
 
-    /// The campaign of one run: the site's programs and libraries, and a storage area of its own.
+    /// Returns a campaign of one run: with the site's programs and libraries, and a separate storage area.
     fn campaign(
         &self,
         class: &str,
@@ -427,7 +449,7 @@ impl Try<'_> {
             ..self.settings.clone()
         };
         site.mpi.retain(|name, _| name == self.mpi);
-        // no times are measured, and ranks that wait give up their core
+        // no times are measured here, so ranks that wait may yield their core
         for library in site.mpi.values_mut() {
             for (name, value) in YIELD {
                 library
@@ -459,7 +481,7 @@ impl Try<'_> {
     }
 }
 
-/// Whether the program started at all.
+/// Reports whether the program started.
 fn start(trial: &Trial) -> FitItem {
     match trial.ended() {
         Some((
@@ -483,7 +505,7 @@ fn start(trial: &Trial) -> FitItem {
     }
 }
 
-/// Whether the program of a run without a checkpoint ended by itself, without an error.
+/// Returns whether the run has no checkpoint because its program ended without an error before the checkpoint was taken.
 fn ended_by_itself(trial: &Trial) -> bool {
     let cause = match trial.outcome() {
         Some(Outcome::Failed { cause, .. }) => Some(*cause),
@@ -492,18 +514,17 @@ fn ended_by_itself(trial: &Trial) -> bool {
     is_too_short(cause, read_exit(&trial.directory()).as_ref())
 }
 
-/// Whether there is no checkpoint only because the program had ended well before.
+/// Returns whether a checkpoint failed although the program exited with code 0 and was not killed.
 fn is_too_short(cause: Option<Cause>, exit: Option<&Exit>) -> bool {
     cause == Some(Cause::Checkpoint)
         && exit.is_some_and(|exit| exit.code == Some(0) && exit.ended_by.is_none())
 }
 
-/// Whether it restarted from its own checkpoint, if the descriptor has one.
+/// Reports whether the program restarted from its own checkpoint. Returns `None` if the descriptor describes no checkpoint of the program.
 fn own_restart(app: &Descriptor, trial: &Trial) -> Option<FitItem> {
     let own = app.checkpoint.as_ref()?;
     if !own.restartable {
-        let found =
-            "the descriptor does not say how (checkpoint.restartable, command.restart_args)";
+        let found = "the descriptor gives no restart command (checkpoint.restartable, command.restart_args)";
         return Some(FitItem::new("checkpoint.restartable", Fit::Unknown, found));
     }
     let records = trial.records();
@@ -526,7 +547,7 @@ fn own_restart(app: &Descriptor, trial: &Trial) -> Option<FitItem> {
     })
 }
 
-/// How cvc judges the run as a whole.
+/// Reports the outcome of the whole run.
 fn judged(trial: &Trial) -> FitItem {
     match trial.outcome() {
         Some(Outcome::Succeeded) => FitItem::new("run", Fit::Fits, "succeeded"),
@@ -541,28 +562,28 @@ fn judged(trial: &Trial) -> FitItem {
     }
 }
 
-impl Examined {
-    /// Whether the descriptor fits.
+/// Returns the checkpointer that an item is about; `None` for an item about the program.
+fn driven_of(item: &FitItem) -> Option<Driven> {
+    CheckpointerKind::driven_of_word(item.key.split('.').next()?)
+}
+
+impl LibraryFit {
+    /// Returns whether the descriptor fits. Failures of checkpointers do not count.
     fn fits(&self) -> bool {
         self.items
             .iter()
-            .all(|item| item.fit != Fit::Fails || item.key.starts_with(DMTCP))
+            .all(|item| item.fit != Fit::Fails || driven_of(item).is_some())
     }
 
-    /// Whether DMTCP does not work with the program.
-    fn dmtcp_fails(&self) -> bool {
-        self.items
-            .iter()
-            .any(|item| item.fit == Fit::Fails && item.key.starts_with(DMTCP))
+    /// Returns the first checkpointer that fails with the program.
+    fn failing(&self) -> Option<Driven> {
+        let failing = self.items.iter().filter(|item| item.fit == Fit::Fails);
+        failing.filter_map(driven_of).next()
     }
 
-    /// What was run.
+    /// Returns the title of the trial: program, library, site, class, processes.
     fn title(&self, app: &str) -> String {
-        let processes = if self.processes == 1 {
-            "1 process".to_owned()
-        } else {
-            format!("{} processes", self.processes)
-        };
+        let processes = counted(self.processes, "process");
         format!(
             "{app} with {} on {}, class {}, {processes}",
             self.mpi, self.site, self.class
@@ -570,10 +591,10 @@ impl Examined {
     }
 }
 
-impl Fitted {
-    /// The exit code.
+impl AppReport {
+    /// Returns the exit code of the command.
     pub(super) fn status(&self) -> ExitStatus {
-        let lacks = |e: &Examined| {
+        let lacks = |e: &LibraryFit| {
             e.items
                 .iter()
                 .any(|i| i.key == "program.names" && i.fit == Fit::Fails)
@@ -583,7 +604,7 @@ impl Fitted {
         } else if self
             .examined
             .iter()
-            .any(|e| (!e.fits() && !lacks(e)) || e.dmtcp_fails())
+            .any(|e| (!e.fits() && !lacks(e)) || e.failing().is_some())
         {
             ExitStatus::RunsFailed
         } else if self.examined.is_empty() || self.examined.iter().any(lacks) {
@@ -593,19 +614,19 @@ impl Fitted {
         }
     }
 
-    /// Shows a table for each library.
+    /// Prints a table for each library.
     pub(super) fn show(&self, out: &mut impl Write) -> std::io::Result<()> {
         for (number, examined) in self.examined.iter().enumerate() {
             if number > 0 {
                 writeln!(out)?;
             }
-            let verdict = match (examined.fits(), examined.dmtcp_fails()) {
-                (true, false) => "the descriptor fits",
-                (true, true) => "the descriptor fits, but DMTCP fails",
-                (false, _) => "the descriptor does not fit",
+            let verdict = match (examined.fits(), examined.failing()) {
+                (true, None) => "the descriptor fits".to_owned(),
+                (true, Some(of)) => format!("the descriptor fits, but {} fails", of.title),
+                (false, _) => "the descriptor does not fit".to_owned(),
             };
             writeln!(out, "{}: {verdict}\n", examined.title(&self.app))?;
-            let mut lines = Table::plain(["", "what", "found"]).wrap(&["found"]);
+            let mut lines = Table::plain(["", "item", "found"]).wrap(&["found"]);
             for item in &examined.items {
                 let mark = match item.fit {
                     Fit::Fits => "ok",
@@ -621,10 +642,7 @@ impl Fitted {
             }
         }
         if self.is_interrupted {
-            writeln!(
-                out,
-                "stopped: the run under way was ended, and nothing of it is left"
-            )?;
+            writeln!(out, "stopped: the current run was ended and removed")?;
         }
         if !self.not_tried.is_empty() {
             writeln!(
@@ -639,7 +657,7 @@ impl Fitted {
         Ok(())
     }
 
-    /// The same for scripts.
+    /// Returns the same results as JSON.
     pub(super) fn to_json(&self) -> Value {
         let tried = self.examined.iter().map(|e| {
             json!({ "site": e.site, "mpi": e.mpi, "class": e.class, "processes": e.processes, "fits": e.fits(), "items": e.items, "hint": e.hint })

@@ -1,4 +1,4 @@
-//! The known hazards that concern a campaign: those that its points meet, by the rule that runs themselves use.
+//! The known hazards of MPI and DMTCP that a campaign's points meet, by the same rule that runs use.
 
 use cvc_core::campaign::{Site, SiteKind, SlurmLauncher, Spec};
 
@@ -13,10 +13,10 @@ use cvc_engine::{
 };
 use indexmap::{IndexMap, IndexSet};
 
-/// Devices that an MPICH may have whose installation was not looked at: hazards of any of them may be met.
+/// Possible devices of an MPICH whose installation was not examined: it may have the hazards of each.
 const DEVICES: [&str; 3] = ["ch3:nemesis", "ch4:ucx", "ch4:ofi"];
 
-/// Returns the hazards that some point of a plan meets, in the order of the table.
+/// Returns the hazards that at least one point of a plan meets, in the order of the table.
 pub(super) fn of_campaign(
     spec: &Spec,
     plan: &Plan,
@@ -37,7 +37,7 @@ pub(super) fn of_campaign(
         .collect()
 }
 
-/// The situations that runs of a point may be in: one where the library was looked at, else one for each device that it may have.
+/// Returns the possible situations of a point's runs: one if the library was examined, otherwise one for each device that it may have.
 fn situations(site: &Site, ready: Option<&ReadySite>, point: &Point) -> Vec<Situation> {
     let Some(library) = site.mpi.get(&point.mpi) else {
         return Vec::new();

@@ -3,6 +3,7 @@
 mod app;
 mod cluster;
 mod hazards;
+mod overlap;
 mod probe;
 mod verdict;
 
@@ -28,35 +29,39 @@ use cvc_engine::{
     mpi::Missing,
     tracer::tracer,
 };
-use cvc_probe::sentinel::{self, Answer, Request};
+use cvc_probe::sentinel::{self, SentinelAnswer, SentinelRequest};
 use cvc_session::{
     ask_sites,
     campaigns::{Askable, campaign_here, load_and_ask},
 };
 use cvc_show::Table;
 use serde_json::json;
-use std::io::Write;
+use std::{collections::BTreeSet, io::Write};
 use verdict::Verdict;
 
-/// One thing that was checked.
+/// The result of one check.
 struct Finding {
     what: String,
-    /// What was found, or what is missing.
+    /// A description of what was found, or what is missing.
     found: Result<String, Missing>,
-    /// What does not work without it.
-    cost: &'static str,
+    /// Consequence if the checked item is missing.
+    cost: String,
 }
 
 impl Finding {
-    fn new(what: impl Into<String>, found: Result<String, Missing>, cost: &'static str) -> Self {
+    fn new(
+        what: impl Into<String>,
+        found: Result<String, Missing>,
+        cost: impl Into<String>,
+    ) -> Self {
         Self {
             what: what.into(),
             found,
-            cost,
+            cost: cost.into(),
         }
     }
 
-    /// What was found, or what is missing.
+    /// Returns the description of what was found, or the name of what is missing.
     fn text(&self) -> &str {
         match &self.found {
             Ok(text) => text,
@@ -64,26 +69,26 @@ impl Finding {
         }
     }
 
-    /// How to get what is missing; empty if nothing is.
+    /// Returns how to get what is missing; empty if nothing is.
     fn hint(&self) -> &str {
         let missing = self.found.as_ref().err();
         missing.map_or("", |missing| &missing.hint)
     }
 }
 
-/// What to check.
-struct Asked {
+/// The campaign or site to check.
+struct DoctorTarget {
     spec: Spec,
-    /// The campaign file, if one is given without a site.
+    /// The campaign file, if one is given and no site.
     file: Option<Utf8PathBuf>,
     /// The only site to check.
     site: Option<String>,
 }
 
-fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
+fn asked(args: &DoctorArgs) -> Result<DoctorTarget, Failure> {
     let Some(target) = &args.target else {
         let spec = campaign_here("doctor", 4, &[CheckpointerKind::None])?;
-        return Ok(Asked {
+        return Ok(DoctorTarget {
             spec,
             file: None,
             site: None,
@@ -92,7 +97,7 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
     if args.file.is_none()
         && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml"))
     {
-        return Ok(Asked {
+        return Ok(DoctorTarget {
             spec: load_and_ask(
                 target,
                 args.which.variant.as_deref(),
@@ -110,7 +115,7 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
     };
     let mut spec = super::install::of_site(&of)?;
     spec.sites.retain(|name, _| *name == of.site);
-    Ok(Asked {
+    Ok(DoctorTarget {
         spec,
         file: None,
         site: Some(of.site),
@@ -118,7 +123,7 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
 }
 
 pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
-    let Asked {
+    let DoctorTarget {
         mut spec,
         file,
         site,
@@ -127,17 +132,23 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     if let Some(name) = &args.app {
         let subject = app::Subject::find(args, name)?;
         for site in spec.sites.values_mut() {
-            site.app_dirs.splice(
-                0..0,
-                args.app_dir
-                    .iter()
-                    .map(|dir| make_absolute(dir.clone()).into_string()),
-            );
+            let given = args.app_dir.iter().cloned().map(make_absolute);
+            let given = given.map(Utf8PathBuf::into_string);
+            site.app_dirs.splice(0..0, given);
+            // directories named by the campaign and the command line take precedence
+            let next_to_it = subject
+                .directories()
+                .into_iter()
+                .map(Utf8PathBuf::into_string);
+            site.app_dirs.extend(next_to_it);
         }
         return runtime.block_on(try_app(args, &subject, &spec));
     }
     if args.probe {
         return runtime.block_on(try_checkpoints(&spec, args.json));
+    }
+    if args.overlap {
+        return runtime.block_on(try_overlap(&spec, args));
     }
     let base = machine(&Where {
         campaigns: "campaigns".into(),
@@ -150,7 +161,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     }
     let sites = runtime.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
-    // a campaign is checked for what it uses, this machine for everything
+    // a campaign is checked only for what it uses, this machine without a campaign for everything
     let used: Option<Vec<&Point>> = file
         .is_some()
         .then(|| plan.points.iter().map(|p| &p.point).collect());
@@ -181,7 +192,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         if let Some(verdict) = verdict {
             value["verdict"] = json!(verdict);
         }
-        output::print_json(&value)?;
+        output::print_json(&output::versioned(value))?;
         return Ok(status);
     }
     if let (Some(verdict), Some(file)) = (&verdict, &file) {
@@ -194,7 +205,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     Ok(status)
 }
 
-/// Shows known hazards: their names, or also what cvc does about each.
+/// Prints the known hazards: only their names, or also how cvc handles each.
 fn show_hazards(
     out: &mut impl Write,
     hazards: Vec<Quirk>,
@@ -205,13 +216,13 @@ fn show_hazards(
         return Ok(());
     }
     let whose = if of_campaign {
-        "known hazards that this campaign meets, and what cvc does about each"
+        "known hazards that affect this campaign, with cvc's countermeasures"
     } else {
-        "known hazards, and what cvc does about each where it applies"
+        "known hazards, with cvc's countermeasures"
     };
     if !in_full {
         let ids: Vec<&str> = hazards.iter().map(|quirk| quirk.id.as_str()).collect();
-        let line = format!("{whose} (--hazards shows it): {}", ids.join(", "));
+        let line = format!("{whose} (details: --hazards): {}", ids.join(", "));
         return writeln!(out, "\n{}", paragraph("", &line));
     }
     writeln!(out, "\n{whose}:")?;
@@ -233,20 +244,33 @@ fn show_hazards(
     Ok(())
 }
 
-/// Takes and restarts a small checkpoint with each library, and shows the results.
+/// Takes a small checkpoint with each library, restarts the program from it, and prints the results.
 async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failure> {
     let sites = ask_sites(spec, |_| Readiness::Look, |_| ()).await;
     let probed = probe::probe(spec, &sites).await?;
     let mut out = output::shown_as(is_json);
     if is_json {
-        output::print_json(&probed.to_json())?;
+        output::print_json(&output::versioned(probed.to_json()))?;
     } else {
         probed.show(&mut out)?;
     }
     Ok(probed.status())
 }
 
-/// Runs a descriptor's program with each library, and shows which parts of the descriptor fit.
+/// Measures whether non-blocking MPI-IO overlaps with computation, and prints the results.
+async fn try_overlap(spec: &Spec, args: &DoctorArgs) -> Result<ExitStatus, Failure> {
+    let sites = ask_sites(spec, |_| Readiness::Look, |_| ()).await;
+    let measured = overlap::measure(spec, &sites, args.collective).await?;
+    let mut out = output::shown_as(args.json);
+    if args.json {
+        output::print_json(&output::versioned(measured.to_json()))?;
+    } else {
+        measured.show(&mut out)?;
+    }
+    Ok(measured.status())
+}
+
+/// Runs the program of a descriptor with each library, and prints which parts of the descriptor fit.
 async fn try_app(
     args: &DoctorArgs,
     subject: &app::Subject,
@@ -256,14 +280,15 @@ async fn try_app(
     let fitted = app::fit(args, subject, spec, &sites).await?;
     let mut out = output::shown_as(args.json);
     if args.json {
-        output::print_json(&fitted.to_json())?;
+        output::print_json(&output::versioned(fitted.to_json()))?;
     } else {
         fitted.show(&mut out)?;
     }
     Ok(fitted.status())
 }
 
-/// Shows what was found; what each gap costs and how to fix it only where no verdict has said so.
+/// Prints a table of the findings. With `with_hints`, also prints the consequence and the remedy of each missing item; a verdict, if there is one,
+/// prints them instead.
 fn show_findings(
     out: &mut impl Write,
     findings: &[Finding],
@@ -272,7 +297,7 @@ fn show_findings(
     if findings.is_empty() {
         return Ok(());
     }
-    let mut found = Table::plain(["", "what", "found"]).wrap(&["found"]);
+    let mut found = Table::plain(["", "item", "found"]).wrap(&["found"]);
     for finding in findings {
         let mark = if finding.found.is_ok() { "ok" } else { "--" };
         found.row([mark, &finding.what, finding.text()]);
@@ -283,10 +308,7 @@ fn show_findings(
         .filter(|f| f.found.is_err() && with_hints)
         .collect();
     if !gaps.is_empty() {
-        writeln!(
-            out,
-            "\nwhat does not work because of it, and how to fix it:"
-        )?;
+        writeln!(out, "\nconsequences, and how to fix them:")?;
         for gap in gaps {
             let (what, hint) = (
                 format!("{}: {}", gap.what, gap.cost),
@@ -303,7 +325,7 @@ fn show_findings(
     Ok(())
 }
 
-/// What a site on this machine has, of what its points use; of everything if there are none given.
+/// Checks the software and tools of a site on this machine: only those that its points use, or all if no points are given.
 fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
     let any = |uses: &dyn Fn(&Point) -> bool| {
         used.is_none_or(|points| {
@@ -312,12 +334,8 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
                 .any(|p| p.site == site.context.name && uses(p))
         })
     };
-    let kernels = |point: &Point| {
-        site.context
-            .apps
-            .get(&point.app)
-            .is_some_and(|app| app.descriptor.kernel)
-    };
+    let trace = &site.context.trace;
+    let kernels = |point: &Point| trace.needs_kernels(&site.context.apps, point);
     let oversubscribe = match site.context.site.oversubscribe {
         true => "allowed",
         false => "not allowed",
@@ -377,7 +395,9 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
     let tracers = site.tracers.iter();
     findings.extend(
         tracers
-            .filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name()))
+            // compiled tracers are listed with their compiler
+            .filter(|(tracer, _)| tracer.trace().is_some() && tracer.compiled().is_none())
+            .filter(|(tracer, _)| traces(tracer.name()))
             .map(|(tracer, found)| {
                 let found = found.as_ref().map(ToString::to_string);
                 Finding::new(
@@ -390,46 +410,43 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
     findings
 }
 
-/// The settings of this machine's kernel that affect times, and those that make them scatter.
+/// Returns the settings of this machine's kernel that change or scatter times.
 fn timing() -> Vec<Finding> {
-    let Ok(Answer::Conditions(conditions)) = sentinel::answer(&Request::Conditions) else {
+    let Ok(SentinelAnswer::Conditions(conditions)) = sentinel::answer(&SentinelRequest::Conditions)
+    else {
         return Vec::new();
     };
     let settings = &conditions.settings;
-    let told = [
+    let all = [
         ("clock source", &settings.clock_source),
         ("governor", &settings.governor),
         ("boost", &settings.boost),
         ("SMT", &settings.smt),
         ("transparent huge pages", &settings.thp),
     ];
-    let told: Vec<String> = told
+    let known: Vec<String> = all
         .iter()
         .filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?)))
         .collect();
-    let mut findings = vec![Finding::new("timing", Ok(told.join(", ")), "")];
+    let mut findings = vec![Finding::new("timing", Ok(known.join(", ")), "")];
     findings.extend(settings.doubts().into_iter().map(|(what, hint)| {
         let hint = hint.to_owned();
         Finding::new(
             "steady timing",
             Err(Missing { what, hint }),
-            "times of runs scatter more than they need to",
+            "run times scatter more than necessary",
         )
     }));
     findings
 }
 
-/// Settings and tools of this machine; of the tools those that points use, all if no points are given.
+/// Checks the settings and tools of this machine: only the tools that points use, or all if no points are given.
 fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
     let any =
         |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| uses(p)));
-    let kernels = any(&|point| {
-        spec.apps
-            .get(&point.app)
-            .is_some_and(|app| app.descriptor.kernel)
-    });
+    let kernels = any(&|point| spec.trace.needs_kernels(&spec.apps, point));
     let path = std::env::var("PATH").unwrap_or_default();
-    let tool = |name: &str, cost, hint: &str| {
+    let tool = |name: &str, cost: &str, hint: &str| {
         let found = cvc_core::paths::on_path(&[name], &path).map(|p| p.to_string());
         let missing = || Missing {
             what: format!("{name} is not installed"),
@@ -450,20 +467,25 @@ fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
             "Debian, Ubuntu: apt-get install gcc libc6-dev",
         ));
     }
-    // images that pigz compressed are restarted by gzip
-    if any(&|point| point.compression != Compression::None) {
-        tools.push(tool(
-            "gzip",
-            "DMTCP cannot compress images",
-            "Debian, Ubuntu: apt-get install gzip",
-        ));
-    }
-    if any(&|point| point.compression == Compression::Pigz) {
-        tools.push(tool(
-            "pigz",
-            "points with compression = \"pigz\" are skipped",
-            "Debian, Ubuntu: apt-get install pigz",
-        ));
+    let used = |of: &Compression| any(&|point| point.compression == *of);
+    let compressors = Compression::ALL.into_iter().filter(used);
+    let mut listed = BTreeSet::new();
+    for of in compressors.filter_map(Compression::compressor) {
+        let skipped = format!("points with compression = \"{}\" are skipped", of.program);
+        // the second program decompresses the images at a restart
+        let needed = [
+            (of.program, skipped),
+            (
+                of.reader,
+                format!("images compressed with {} cannot be restarted", of.program),
+            ),
+        ];
+        for (name, cost) in needed {
+            if listed.insert(name) {
+                let hint = format!("Debian, Ubuntu: apt-get install {name}");
+                tools.push(tool(name, &cost, &hint));
+            }
+        }
     }
     tools
 }

@@ -1,4 +1,4 @@
-//! Whether a campaign can run, and what keeps points of it from running.
+//! Whether a campaign can run, and what prevents points from running.
 
 use crate::{display::Varying, text::paragraph};
 use camino::Utf8Path;
@@ -10,35 +10,35 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use std::io::Write;
 
-/// Maximum number of points that are named below what concerns them all.
+/// Maximum number of points named below an obstacle that they share.
 const NAMED: usize = 4;
 
-/// Whether a campaign can run.
+/// Whether a campaign can run, and the obstacles.
 #[derive(Debug, Serialize)]
 pub(super) struct Verdict {
-    /// Whether every point of the sites on this machine can run.
+    /// Whether every point on this machine's sites can run.
     can_run: bool,
     /// Number of points.
     points: usize,
-    /// Number of those that cannot run.
+    /// Number of points on this machine's sites that cannot run.
     points_that_cannot_run: usize,
-    /// Number of points of other sites, which are checked once their sites are open.
+    /// Number of points on other sites, which are checked when those sites are opened.
     points_elsewhere: usize,
-    /// What is in the way.
+    /// What prevents points from running.
     obstacles: Vec<Obstacle>,
 }
 
-/// Something that is in the way of points.
+/// A reason that prevents points from running.
 #[derive(Debug, Serialize)]
 struct Obstacle {
     what: String,
     hint: String,
-    /// The points, by the factors that tell them apart.
+    /// The points, described by the factors in which they differ.
     points: Vec<String>,
 }
 
 impl Verdict {
-    /// Judges a campaign by what its sites on this machine have.
+    /// Evaluates a campaign by the software of its sites on this machine.
     pub(super) fn of(plan: &Plan, spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Self {
         let varying = Varying::of(plan.points.iter().map(|p| &p.point));
         let mut found: IndexMap<(String, String), Vec<String>> = IndexMap::new();
@@ -76,12 +76,12 @@ impl Verdict {
         }
     }
 
-    /// Whether every point that could be checked can run, and there are points.
+    /// Returns whether every checked point can run, and the plan has points.
     pub(super) fn can_run(&self) -> bool {
         self.can_run
     }
 
-    /// Shows it: what is in the way, each with its remedy.
+    /// Prints the verdict: the obstacles, each with its remedy.
     pub(super) fn show(
         &self,
         out: &mut impl Write,

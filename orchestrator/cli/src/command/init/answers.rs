@@ -1,10 +1,10 @@
-//! What a new campaign is to be: the answers, and what follows from them.
+//! The answers that define a new campaign, and their consequences.
 
 use super::own::OwnProgram;
 use crate::args::{InitSite, Measure};
 use cvc_core::app::{LoadedApp, descriptor::Counts};
 
-/// Where a campaign runs.
+/// Where the runs of a campaign take place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Local,
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// Everything that a campaign file is written from.
+/// All answers that a campaign file is written from.
 #[derive(Clone, Debug)]
 pub struct Answers {
     pub name: String,
@@ -53,7 +53,7 @@ pub struct Answers {
     pub class: Option<String>,
     pub processes: Vec<u32>,
     pub mpi: Vec<String>,
-    pub has_dmtcp: bool,
+    pub has_driven: bool,
 }
 
 impl Answers {
@@ -61,35 +61,38 @@ impl Answers {
         self.measures.contains(&what)
     }
 
-    /// Whether checkpoints are DMTCP's: the programs' own are taken where DMTCP is missing and they do.
-    pub fn uses_dmtcp(&self) -> bool {
+    /// Returns whether DMTCP takes the checkpoints. The programs take their own instead if three conditions hold: DMTCP is missing or
+    /// [`Self::writes_only_checkpoints`]; the checkpoint of every program can do what is measured; compression is not measured.
+    pub fn uses_driven(&self) -> bool {
         let own_do = self.apps.iter().all(|app| {
             let own = app.descriptor.checkpoint.as_ref();
             own.is_some_and(|own| own.restartable || !self.measures(Measure::Restart))
         });
-        let free = self.has_dmtcp && !self.writes_only_checkpoints();
-        free || self.own.is_some() || !own_do || self.measures(Measure::Compression)
+        let free = self.has_driven && !self.writes_only_checkpoints();
+        free || !own_do || self.measures(Measure::Compression)
     }
 
-    /// Whether aggregators are measured with a program whose only collective I/O is its own checkpoint: they act on nothing else.
+    /// Returns whether aggregators are measured with a program whose only collective I/O is its own checkpoint. For such a program, aggregators
+    /// affect only runs in which it writes that checkpoint.
     pub fn writes_only_checkpoints(&self) -> bool {
         let only =
             |app: &LoadedApp| app.descriptor.io.collective && app.descriptor.checkpoint.is_some();
         self.measures(Measure::Aggregators) && self.apps.iter().any(only)
     }
 
-    /// Whether restarts are measured in addition to what only runs that continue after their checkpoint show: a restarted run under DMTCP does not.
+    /// Returns whether restarts get runs of their own. Overhead and compression need runs that continue after their checkpoint, but a run that DMTCP
+    /// restarts does not continue.
     pub fn restarts_some(&self) -> bool {
         let needs_end = self.measures(Measure::Overhead) || self.measures(Measure::Compression);
-        self.measures(Measure::Restart) && needs_end && self.uses_dmtcp()
+        self.measures(Measure::Restart) && needs_end && self.uses_driven()
     }
 
-    /// Whether runs go on after their checkpoint.
+    /// Returns whether runs continue after their checkpoint.
     pub fn runs_on(&self) -> bool {
         self.measures(Measure::Restart) || self.measures(Measure::Overhead)
     }
 
-    /// Whether every program prints the steps that it has reached.
+    /// Returns whether every program prints the steps that it has reached.
     pub fn prints_steps(&self) -> bool {
         self.apps
             .iter()
@@ -97,7 +100,7 @@ impl Answers {
     }
 }
 
-/// Whether all applications run with this many processes.
+/// Returns whether all applications allow this number of processes.
 pub fn is_legal(apps: &[LoadedApp], processes: u32) -> bool {
     apps.iter().all(|app| {
         let rule = &app.descriptor.processes;
@@ -107,7 +110,8 @@ pub fn is_legal(apps: &[LoadedApp], processes: u32) -> bool {
     })
 }
 
-/// Process counts that all applications take: about doubling from the fewest to `most`; at least one if there is any.
+/// Returns numbers of processes that all applications allow, from `fewest` to `most`. With `several`, each is at least twice the previous one, and
+/// there are at least two, if necessary above `most`. Otherwise returns the largest one.
 pub fn choose_counts(apps: &[LoadedApp], most: u32, several: bool, fewest: u32) -> Vec<u32> {
     let legal: Vec<u32> = (fewest..=most.max(fewest))
         .filter(|n| is_legal(apps, *n))
@@ -131,7 +135,7 @@ pub fn choose_counts(apps: &[LoadedApp], most: u32, several: bool, fewest: u32) 
             chosen.push(count);
         }
     }
-    // one count alone scales nothing
+    // with a single count, no scaling can be seen
     let next = |above: u32| (above.max(fewest)..=4096).find(|n| is_legal(apps, *n));
     while chosen.len() < 2
         && let Some(count) = next(
@@ -145,7 +149,7 @@ pub fn choose_counts(apps: &[LoadedApp], most: u32, several: bool, fewest: u32) 
     chosen
 }
 
-/// A family of process counts in words.
+/// Describes a rule for numbers of processes.
 pub const fn describe_counts(rule: Counts) -> &'static str {
     match rule {
         Counts::Any => "any number",
@@ -158,7 +162,7 @@ pub const fn describe_counts(rule: Counts) -> &'static str {
     }
 }
 
-/// Processes on as many nodes as divide them evenly.
+/// Returns the mapping with the most nodes, at most `nodes`, in which every node has equally many processes.
 pub fn spread(processes: u32, nodes: u32) -> String {
     let used = (1..=nodes.min(processes))
         .rev()

@@ -1,35 +1,35 @@
-//! Gets answers: from options, from a terminal, or from defaults.
+//! Gets answers for `cvc init`: from options, from the terminal, or from defaults.
 
 use crate::{
     exit_status::ExitStatus, failure::Failure, machine::runtime, output::note, text::paragraph,
 };
 use std::io::IsTerminal;
 
-/// Where answers come from that no option gives.
+/// Where answers come from if no option gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The user is asked.
+    /// The user is asked on the terminal.
     Terminal,
-    /// Defaults.
+    /// All questions get their defaults.
     Defaults,
-    /// Defaults of what does not decide what is measured; the rest is missing.
-    Nobody,
+    /// Secondary questions get their defaults; an essential question without an option is an error.
+    OptionsOnly,
 }
 
 /// A question.
 pub struct Question<'a> {
-    /// The question, as a terminal shows it.
+    /// The text that the terminal shows.
     text: &'a str,
-    /// The option that answers it.
+    /// The command-line option that answers the question.
     option: &'a str,
-    /// The answer that an empty line stands for, if there is one.
+    /// The answer for an empty line, if there is one.
     default: Option<String>,
-    /// Whether it decides what is measured: its default counts only where the user takes defaults.
+    /// Whether the question is essential: without a terminal, its default is used only with --yes.
     decides: bool,
 }
 
 impl<'a> Question<'a> {
-    /// A question that only the user or an option answers.
+    /// Returns an essential question without a default.
     pub fn new(option: &'a str, text: &'a str) -> Self {
         Self {
             text,
@@ -39,7 +39,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// With a default that the user has to take.
+    /// Adds a default that the user has to confirm.
     pub fn suggesting(self, default: impl Into<String>) -> Self {
         Self {
             default: Some(default.into()),
@@ -47,7 +47,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// With a default that holds unless the user says otherwise.
+    /// Adds a default that is used unless the user overrides it, which makes the question secondary.
     pub fn usual(self, default: impl Into<String>) -> Self {
         Self {
             decides: false,
@@ -56,7 +56,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Gets answers, and collects the options that are missing.
+/// Gets answers, and collects the options that are missing for essential questions.
 pub struct Asker {
     source: Source,
     missing: Vec<String>,
@@ -67,7 +67,7 @@ impl Asker {
         let source = match takes_defaults {
             true => Source::Defaults,
             false if std::io::stdin().is_terminal() => Source::Terminal,
-            false => Source::Nobody,
+            false => Source::OptionsOnly,
         };
         Self {
             source,
@@ -75,16 +75,16 @@ impl Asker {
         }
     }
 
-    /// Whether the user is asked.
+    /// Returns whether questions are asked on a terminal.
     pub fn is_terminal(&self) -> bool {
         self.source == Source::Terminal
     }
 
-    /// The answer to a question that no option has answered; `None` if it has to be given by an option. An answer on a terminal that `parse` refuses
-    /// is asked for again.
+    /// Returns the answer to a question that no option answers, from the terminal or the default. Returns `None` if only an option can answer the
+    /// question. If `parse` refuses an answer on a terminal, the question is asked again.
     ///
     /// # Errors
-    /// When the input ends, or the default is refused.
+    /// The input ends, or `parse` refuses the default.
     pub fn ask<T>(
         &mut self,
         question: &Question<'_>,
@@ -110,7 +110,7 @@ impl Asker {
             let Some(line) = read_line()? else {
                 return Err(Failure::Other {
                     status: ExitStatus::Interrupted,
-                    message: "the answers ended: nothing was written".into(),
+                    message: "standard input ended: nothing was written".into(),
                     hint: None,
                 });
             };
@@ -132,7 +132,7 @@ impl Asker {
         }
     }
 
-    /// The answer that an option gives, or else the one to a question.
+    /// Returns the answer from an option, otherwise by asking.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -148,24 +148,24 @@ impl Asker {
         }
     }
 
-    /// Refuses to go on without answers.
+    /// Fails if answers are missing.
     ///
     /// # Errors
-    /// When options are missing.
+    /// Options for essential questions are missing.
     pub fn finish(&self) -> Result<(), Failure> {
         if self.missing.is_empty() {
             return Ok(());
         }
         let hint = match self.source {
-            Source::Nobody => {
-                "give these options, or --yes for the defaults of those that have one; on a terminal cvc asks"
+            Source::OptionsOnly => {
+                "give these options, or --yes for the available defaults; on a terminal cvc asks"
             }
             Source::Defaults | Source::Terminal => "give these options: they have no default",
         };
         Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!(
-                "not enough is known to write a campaign: {}",
+                "missing information for a campaign: {}",
                 self.missing.join(", ")
             ),
             hint: Some(hint.into()),
@@ -173,14 +173,14 @@ impl Asker {
     }
 }
 
-/// Reads a line; `None` at the end of the input, and after Ctrl-C, which no longer ends the program once it has been listened to.
+/// Reads a line; `None` at the end of the input and after Ctrl-C, which by then no longer ends the program.
 fn read_line() -> Result<Option<String>, Failure> {
     let (send, line) = tokio::sync::oneshot::channel();
-    // a thread that still waits for a line when the program ends ends with it
+    // the thread may wait for a line until the program ends
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
-        // the wait may be over
+        // an error means that nobody waits for the line any more
         let _ = send.send((read > 0).then_some(line));
     });
     Ok(runtime()?.block_on(async {
@@ -191,18 +191,37 @@ fn read_line() -> Result<Option<String>, Failure> {
     }))
 }
 
-/// The words of a list, with commas or blanks between them.
+/// Asks a yes/no question.
+pub fn ask_yes(
+    asker: &mut Asker,
+    option: &str,
+    text: &str,
+    default: bool,
+) -> Result<bool, Failure> {
+    let question = Question::new(option, text).usual(if default { "yes" } else { "no" });
+    let answer = asker.ask(&question, |text| match text.to_lowercase().as_str() {
+        "y" | "yes" => Ok(true),
+        "n" | "no" => Ok(false),
+        _ => Err(wrong(
+            format!("`{text}` is neither yes nor no"),
+            "type y or n",
+        )),
+    })?;
+    Ok(answer.unwrap_or(default))
+}
+
+/// Splits a list at commas and blanks.
 pub fn words(text: &str) -> Vec<String> {
     let words = text.split([',', ' ']).filter(|w| !w.is_empty());
     words.map(str::to_owned).collect()
 }
 
-/// What an option gives that may be given several times; `None` if it is not given.
+/// Returns the values of a repeatable option; `None` if it is not given.
 pub fn some<T: Clone>(given: &[T]) -> Option<Vec<T>> {
     (!given.is_empty()).then(|| given.to_vec())
 }
 
-/// An error of what was typed.
+/// Returns an error about the user's input.
 pub fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Failure {
     Failure::Other {
         status: ExitStatus::Usage,

@@ -1,9 +1,9 @@
 //! `cvc init`
 
-mod answers;
+pub(super) mod answers;
 mod ask;
-mod own;
-mod text;
+pub(super) mod own;
+pub(super) mod text;
 mod trial;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::runtime,
-    output::{note, tell},
+    output::{emit, note},
     text::paragraph,
 };
 use answers::{Answers, Place, choose_counts, describe_counts, is_legal};
@@ -26,27 +26,28 @@ use cvc_core::source::{SourceErrors, suggestion};
 use cvc_core::store::{StoreError, write_output};
 use cvc_core::units::counted;
 use cvc_engine::attempt::Readiness;
-use cvc_session::{Scratch, ask_sites, campaigns::campaign_here};
+use cvc_session::{Scratch, SoftwareGap, ask_sites, campaigns::campaign_here};
 use own::OwnProgram;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use text::{load_own, write_descriptor};
 
-/// The libraries that a site has without further keys.
+/// Names of the MPI libraries that every site accepts without further keys in the campaign file.
 const LIBRARIES: [&str; 2] = ["mpich", "openmpi"];
-/// Fewest processes that a campaign on one machine takes by default: also a machine with one core can show what more of them change.
+/// Default maximum number of processes: on this machine if it has fewer cores than this, and per node on other sites. Even a single core can show the
+/// effect of several processes.
 const USUAL_PROCESSES: u32 = 4;
 
-/// What this machine has.
-struct Here {
+/// Software of this machine.
+struct LocalSoftware {
     mpi: Vec<String>,
-    has_dmtcp: bool,
+    has_driven: bool,
 }
 
 pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     let apps = Apps::next_to(&args.file)?;
     if args.app == ["list"] {
         for name in &apps.names {
-            tell(format_args!(
+            emit(format_args!(
                 "{name:<26} {}",
                 apps.load(name)?.descriptor.title
             ));
@@ -57,14 +58,14 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     if args.try_it && args.site.is_some_and(|site| site != InitSite::Local) {
         return Err(wrong(
             "--try runs the program on this machine, and the campaign runs elsewhere",
-            "leave --try out, and try the descriptor there with a campaign of one point",
+            "leave --try out, and test the descriptor there with a campaign of one point",
         ));
     }
     let here = look_around()?;
     let Some(answers) = gather(args, &apps, &here)? else {
         return Err(wrong(
-            "not enough is known to write a campaign",
-            "--yes takes the defaults",
+            "missing information for a campaign",
+            "--yes uses the defaults",
         ));
     };
     let text = text::write_campaign(&answers)?;
@@ -72,30 +73,35 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     if let Some(own) = &answers.own {
         fs::create_dir_all(&apps.directory).map_err(StoreError::io("make", &apps.directory))?;
         let path = apps.descriptor_of(own);
-        // relative paths in it are from where it really is
+        // relative paths in the descriptor are relative to the directory's path without links
         let real = apps.directory.canonicalize_utf8().ok();
         let text = write_descriptor(own, real.as_deref())?;
         write_output(&path, text.as_bytes())?;
         let about = match &own.facts.success {
-            Some(found) if found.verifies => format!("a run succeeds by the line `{}`", found.line),
-            Some(_) | None => "look at its success pattern before you trust a run".to_owned(),
+            Some(found) if found.verifies => {
+                format!("a run succeeds if it prints `{}`", found.line)
+            }
+            Some(_) | None => "check its success pattern before you trust a run".to_owned(),
         };
-        tell(paragraph("", &format!("wrote {path}: {about}")));
+        emit(paragraph("", &format!("wrote {path}: {about}")));
     }
     write_output(&args.file, text.as_bytes())?;
-    tell(format_args!(
+    emit(format_args!(
         "wrote {}: {}, {}",
         args.file,
         counted(plan.points.len(), "point"),
         counted(plan.runs.len(), "run")
     ));
     report_missing(&spec, &plan, &answers, &here)?;
-    tell(format_args!("next: cvc plan {}", args.file));
+    emit(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
 }
 
-fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
-    // a device or a pipe is written to, and stays
+/// Fails if the path exists and `force` is not set. Devices and pipes are always accepted.
+///
+/// # Errors
+/// The path exists.
+pub fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
     if force || !(path.is_file() || path.is_dir()) {
         Ok(())
     } else {
@@ -106,9 +112,9 @@ fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
     }
 }
 
-/// The applications that a campaign file in this place may name.
+/// The applications that a new campaign file may name: those in the directory `apps` next to the file, and those that cvc includes.
 struct Apps {
-    /// The directory next to the campaign file.
+    /// The directory `apps` next to the campaign file.
     directory: Utf8PathBuf,
     dirs: Vec<PathBuf>,
     names: Vec<String>,
@@ -128,7 +134,7 @@ impl Apps {
         })
     }
 
-    /// Where the descriptor of a program of the user's own is written.
+    /// Returns the path for the descriptor of a user's own program.
     fn descriptor_of(&self, own: &OwnProgram) -> Utf8PathBuf {
         self.directory.join(format!("{}.toml", own.name))
     }
@@ -144,9 +150,12 @@ impl Apps {
     }
 }
 
-/// Finds out which MPI libraries and which checkpointers this machine has.
-fn look_around() -> Result<Here, Failure> {
-    let checkpointers = [CheckpointerKind::None, CheckpointerKind::Dmtcp];
+/// Detects the MPI libraries and checkpointers of this machine.
+fn look_around() -> Result<LocalSoftware, Failure> {
+    let driven = CheckpointerKind::all_driven().map(|(kind, _)| kind);
+    let checkpointers: Vec<_> = std::iter::once(CheckpointerKind::None)
+        .chain(driven)
+        .collect();
     let spec = campaign_here("here", 1, &checkpointers)?;
     let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
@@ -167,18 +176,18 @@ fn look_around() -> Result<Here, Failure> {
         .filter(|mpi| runs(mpi, false))
         .map(|mpi| (*mpi).to_owned())
         .collect();
-    Ok(Here {
-        has_dmtcp: LIBRARIES.iter().any(|mpi| runs(mpi, true)),
+    Ok(LocalSoftware {
+        has_driven: LIBRARIES.iter().any(|mpi| runs(mpi, true)),
         mpi,
     })
 }
 
-/// Gets all answers; `None` if some are missing.
-fn gather(args: &InitArgs, apps: &Apps, here: &Here) -> Result<Option<Answers>, Failure> {
+/// Gets all answers; `None` if required answers are missing.
+fn gather(args: &InitArgs, apps: &Apps, here: &LocalSoftware) -> Result<Option<Answers>, Failure> {
     let mut asker = Asker::new(args.yes);
     let question = Question::new(
         "--measure",
-        "What is to be measured? Any of: sizes, restart, overhead, compression, aggregators, scaling",
+        "What to measure? Any of: sizes, restart, overhead, compression, aggregators, scaling",
     )
     .suggesting("sizes");
     let measures = asker.given_or(some(&args.measure), &question, |text| {
@@ -195,17 +204,17 @@ fn gather(args: &InitArgs, apps: &Apps, here: &Here) -> Result<Option<Answers>, 
         return Ok(None);
     };
     let (own, loaded) = match chosen {
-        Chosen::Own(own) => {
+        CampaignProgram::Own(own) => {
             let loaded = vec![load_own(&own)?];
             (Some(own), loaded)
         }
-        Chosen::Apps(loaded) => (None, loaded),
+        CampaignProgram::Apps(loaded) => (None, loaded),
     };
     let mut answers = Answers {
         name: campaign_name(&args.file, own.as_ref()),
         measures,
-        // other machines are asked when they are used
-        has_dmtcp: here.has_dmtcp || place != Place::Local,
+        // other machines are checked when they are first used, so DMTCP is assumed there
+        has_driven: here.has_driven || place != Place::Local,
         place,
         apps: loaded,
         own,
@@ -222,20 +231,24 @@ fn gather(args: &InitArgs, apps: &Apps, here: &Here) -> Result<Option<Answers>, 
     Ok(Some(answers))
 }
 
-/// What the campaign runs.
-enum Chosen {
+/// The program that the campaign runs.
+enum CampaignProgram {
     Own(OwnProgram),
     Apps(Vec<LoadedApp>),
 }
 
-/// Asks what the campaign runs, and a program of the user's own for its arguments and input files.
-fn choose(args: &InitArgs, asker: &mut Asker, apps: &Apps) -> Result<Option<Chosen>, Failure> {
-    let load_all = |names: &[String]| -> Result<Chosen, Failure> {
+/// Asks for the program of the campaign. For a user's own program, also asks for its arguments and input files.
+fn choose(
+    args: &InitArgs,
+    asker: &mut Asker,
+    apps: &Apps,
+) -> Result<Option<CampaignProgram>, Failure> {
+    let load_all = |names: &[String]| -> Result<CampaignProgram, Failure> {
         let loaded: Result<_, _> = names.iter().map(|name| apps.load(name)).collect();
-        Ok(Chosen::Apps(loaded?))
+        Ok(CampaignProgram::Apps(loaded?))
     };
     let given = match &args.program {
-        Some(path) => Some(Chosen::Own(OwnProgram::at(path)?)),
+        Some(path) => Some(CampaignProgram::Own(OwnProgram::from_path(path)?)),
         None => some(&args.app).map(|names| load_all(&names)).transpose()?,
     };
     let question = Question::new(
@@ -250,18 +263,20 @@ fn choose(args: &InitArgs, asker: &mut Asker, apps: &Apps) -> Result<Option<Chos
         }
     })?;
     match &mut chosen {
-        Some(Chosen::Own(own)) => {
+        Some(CampaignProgram::Own(own)) => {
             refuse_existing(&apps.descriptor_of(own), args.force)?;
             own.report_library();
-            // typed behind its name
+            // arguments that the user typed after the program's name
             let typed = (!own.args.is_empty()).then(|| own.typed_args());
             own.ask(
                 asker,
                 typed.as_deref().or(args.args.as_deref()),
                 &args.input,
             )?;
+            own.ask_processes(asker, &args.processes)?;
+            refuse_existing(&apps.descriptor_of(own), args.force)?;
         }
-        Some(Chosen::Apps(loaded)) => {
+        Some(CampaignProgram::Apps(loaded)) => {
             let of_own = [
                 ("--args", args.args.is_some()),
                 ("--input", !args.input.is_empty()),
@@ -275,7 +290,7 @@ fn choose(args: &InitArgs, asker: &mut Asker, apps: &Apps) -> Result<Option<Chos
             }
             if loaded.iter().any(|app| app.descriptor.name == "command") {
                 return Err(wrong(
-                    "--app command needs a command line, which only a campaign file says",
+                    "--app command needs a command line, which only a campaign file can give",
                     "--program PATH writes a descriptor of your program",
                 ));
             }
@@ -285,28 +300,29 @@ fn choose(args: &InitArgs, asker: &mut Asker, apps: &Apps) -> Result<Option<Chos
     Ok(chosen)
 }
 
-/// A program by its path; also with its arguments behind it.
-fn choose_program(text: &str) -> Result<Chosen, Failure> {
-    let whole = OwnProgram::at(text.into());
+/// Parses the path of a program, optionally followed by the program's arguments.
+fn choose_program(text: &str) -> Result<CampaignProgram, Failure> {
+    let whole = OwnProgram::from_path(text.into());
     let mut words = match (&whole, cvc_core::words::split(text)) {
         (Err(_), Ok(words)) if words.len() > 1 => words.into_iter(),
-        _ => return whole.map(Chosen::Own),
+        _ => return whole.map(CampaignProgram::Own),
     };
     let path = words.next().unwrap_or_default();
-    let mut own = OwnProgram::at(path.as_str().into())?;
+    let mut own = OwnProgram::from_path(path.as_str().into())?;
     own.args = words.collect();
-    Ok(Chosen::Own(own))
+    Ok(CampaignProgram::Own(own))
 }
 
-/// Fewest processes of a trial run, where they are among those of the campaign: a program that needs several shows it.
+/// Preferred minimum number of processes of a trial run, which then shows errors that occur only with several processes. If all process counts of the
+/// campaign are smaller, the trial run uses the last one.
 const TRIED_PROCESSES: u32 = 2;
 
-/// Runs the user's program once, if that is wanted and possible, and takes over what its output shows.
+/// Runs the user's program once, if the user agrees and its MPI library is on this machine, and adds the facts learned to the answers.
 fn try_own(
     args: &InitArgs,
     asker: &mut Asker,
     answers: &mut Answers,
-    here: &Here,
+    here: &LocalSoftware,
 ) -> Result<(), Failure> {
     let Some(own) = &mut answers.own else {
         return Ok(());
@@ -318,22 +334,35 @@ fn try_own(
         .or(counts.last())
         .copied()
         .unwrap_or(1);
-    let mpi = answers.mpi.iter().find(|mpi| here.mpi.contains(mpi));
+    // a program started by the launcher of another library is several runs of one process
+    let linked = own.library();
+    let mut usable = answers.mpi.iter().filter(|mpi| here.mpi.contains(mpi));
+    let mpi = usable.find(|mpi| linked.is_none_or(|linked| *mpi == linked));
     let is_wanted = answers.place == Place::Local && !args.no_try;
     let Some(mpi) = mpi.filter(|_| is_wanted).cloned() else {
         if args.try_it {
-            return Err(wrong(
-                format!(
-                    "--try: the library of this campaign is not here: {}",
-                    answers.mpi.join(", ")
+            let other = linked.filter(|linked| !answers.mpi.iter().any(|mpi| mpi == linked));
+            return Err(match other {
+                Some(other) => wrong(
+                    format!(
+                        "--try: {} is linked with {other}, which --mpi does not name",
+                        own.file
+                    ),
+                    format!("add {other} to --mpi, or leave --try out"),
                 ),
-                "`cvc doctor` shows what is missing; or leave --try out",
-            ));
+                None => wrong(
+                    format!(
+                        "--try: the MPI library of this campaign is not installed here: {}",
+                        linked.map_or_else(|| answers.mpi.join(", "), str::to_owned)
+                    ),
+                    "`cvc doctor` shows what is missing; or leave --try out",
+                ),
+            });
         }
         return Ok(());
     };
     let question = format!(
-        "Run {} once now, with {processes} processes and for {} s at most, to learn how it shows success and steps?",
+        "Run {} once now, with {processes} processes and for at most {} s, to learn how it shows success and steps?",
         own.file,
         trial::LIMIT_S
     );
@@ -349,7 +378,7 @@ fn try_own(
     Ok(())
 }
 
-/// The name of a campaign: that of its file; where that says nothing, of the program or the directory.
+/// Returns the campaign's name: the name of its file, or, if that is `campaign`, the name of the program or of the directory.
 fn campaign_name(file: &Utf8Path, own: Option<&OwnProgram>) -> String {
     let stem = file.file_stem().unwrap_or_default().to_lowercase();
     if stem != "campaign" {
@@ -366,7 +395,7 @@ fn campaign_name(file: &Utf8Path, own: Option<&OwnProgram>) -> String {
         .unwrap_or(stem)
 }
 
-/// The value that a word of an option stands for.
+/// Parses the value of an option; an unknown value is an error that lists the known ones.
 fn of_word<T: ValueEnum>(option: &str, word: &str) -> Result<T, Failure> {
     T::from_str(word, false).map_err(|_| {
         let known: Vec<String> = T::value_variants()
@@ -430,7 +459,7 @@ fn place(args: &InitArgs, asker: &mut Asker) -> Result<Option<Place>, Failure> {
         InitSite::Local => Some(Place::Local),
         InitSite::Ssh => many(
             &args.hosts,
-            "Which machines? Names as ssh knows them",
+            "Which machines? Names that ssh accepts",
             "--hosts",
         )?
         .map(|hosts| Place::Ssh { hosts }),
@@ -477,12 +506,12 @@ fn nodes(args: &InitArgs, asker: &mut Asker) -> Result<Option<u32>, Failure> {
     })
 }
 
-/// Refuses aggregators for programs in which they have nothing to act on.
+/// Refuses to measure aggregators for programs without collective I/O.
 fn refuse_without_collective_io(answers: &Answers) -> Result<(), Failure> {
-    if answers.writes_only_checkpoints() && answers.uses_dmtcp() {
+    if answers.writes_only_checkpoints() && answers.uses_driven() {
         return Err(wrong(
-            "--measure aggregators: a program that is named does collective I/O only in its own checkpoints, which these measures replace by DMTCP's",
-            "write two campaigns: one with aggregators, one with the others; or name programs with I/O of their own, such as btio-full",
+            "--measure aggregators: an application does collective I/O only in its own checkpoints, which these measurements replace by DMTCP's",
+            "write two campaigns, one with aggregators and one with the others; or choose programs with their own I/O, such as btio-full",
         ));
     }
     if !answers.measures(Measure::Aggregators)
@@ -506,7 +535,7 @@ fn refuse_without_collective_io(answers: &Answers) -> Result<(), Failure> {
     ))
 }
 
-/// The workload of all applications.
+/// Returns the workload class for all applications.
 fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option<String>, Failure> {
     let Some((first, others)) = answers.apps.split_first() else {
         return Ok(None);
@@ -531,7 +560,7 @@ fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option
     if let Some(class) = &args.class {
         return parse(class);
     }
-    let usual = if answers.uses_dmtcp() { "W" } else { "S" };
+    let usual = if answers.uses_driven() { "W" } else { "S" };
     match known
         .iter()
         .find(|class| *class == &usual)
@@ -539,7 +568,7 @@ fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option
     {
         None => Err(wrong(
             "--app: these applications have no workload in common",
-            "choose one of them; the others need a campaign of their own",
+            "choose one of them; write separate campaigns for the others",
         )),
         Some(_)
             if known.len() == 1 && others.is_empty() && first.descriptor.workloads.len() == 1 =>
@@ -548,7 +577,7 @@ fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option
         }
         Some(default) => {
             let names: Vec<&str> = known.iter().map(|class| class.as_str()).collect();
-            let text = format!("Which size of the problem? One of: {}", names.join(", "));
+            let text = format!("Which problem size? One of: {}", names.join(", "));
             let question = Question::new("--class", &text).usual((*default).clone());
             Ok(asker.ask(&question, parse)?.flatten())
         }
@@ -571,17 +600,13 @@ fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Ve
                     |max| format!("{} to {max}", rule.min),
                 );
                 let hint = format!(
-                    "{name} takes {}, {range} in all",
+                    "{name} runs with {}, {range} in total",
                     describe_counts(rule.rule)
                 );
                 return Err(wrong(
                     format!(
                         "--processes: {name} does not run with {}",
-                        if *count == 1 {
-                            "1 process".to_owned()
-                        } else {
-                            format!("{count} processes")
-                        }
+                        counted(count, "process")
                     ),
                     hint,
                 ));
@@ -619,7 +644,7 @@ fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Ve
     );
     if counts.is_empty() {
         return Err(wrong(
-            "--app: no number of processes suits all of these applications",
+            "--app: no process count suits all of these applications",
             "choose one of them",
         ));
     }
@@ -630,7 +655,7 @@ fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Ve
         .join(",");
     let question = Question::new(
         "--processes",
-        "How many processes in all? One number or several",
+        "How many processes in total? One number or several",
     )
     .usual(default);
     let parse = |text: &str| {
@@ -655,7 +680,7 @@ fn libraries(
     args: &InitArgs,
     asker: &mut Asker,
     answers: &Answers,
-    here: &Here,
+    here: &LocalSoftware,
 ) -> Result<Vec<String>, Failure> {
     let parse = |words: Vec<String>| match words
         .iter()
@@ -679,19 +704,19 @@ fn libraries(
             note(paragraph(
                 "",
                 &format!(
-                    "--mpi names another library than {linked}, with which {} is linked: its runs will fail, unless the program is in a directory of its own for each library (docs/applications.md)",
+                    "--mpi names another library than {linked}, with which {} is linked: its runs will fail, unless the program has a separate directory for each library (docs/applications.md)",
                     own.file
                 ),
             ));
         }
         return Ok(given);
     }
-    // the program itself has answered
+    // the library was read from the program's file
     if let Some(linked) = linked {
         return Ok(vec![linked.to_owned()]);
     }
     let default = match &answers.place {
-        // a program of one's own was compiled with one of them
+        // a user's own program was compiled with only one of the libraries
         Place::Local if !here.mpi.is_empty() && answers.own.is_none() => here.mpi.join(","),
         Place::Local if !here.mpi.is_empty() => here.mpi.last().cloned().unwrap_or_default(),
         Place::Local | Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => {
@@ -703,7 +728,7 @@ fn libraries(
     Ok(answer.unwrap_or_default())
 }
 
-/// Loads and plans what is to be written, as `cvc plan` will.
+/// Loads and plans the new campaign, as `cvc plan` will.
 fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Plan), Failure> {
     let scratch = Scratch::new("cvc-init-")?;
     let mut dirs = apps.dirs.clone();
@@ -731,7 +756,7 @@ fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Pla
     }
 }
 
-/// An error of the file as one of the answers that it was made from: the user has not seen the file.
+/// Describes an error of the generated campaign file as an error in the answers, because the user has not seen the file.
 fn describe_wrong_answers(SourceErrors(errors): SourceErrors) -> Failure {
     let error = errors.into_iter().next();
     let message = error.as_ref().map_or_else(
@@ -740,31 +765,39 @@ fn describe_wrong_answers(SourceErrors(errors): SourceErrors) -> Failure {
     );
     let hint = error
         .and_then(|e| e.hint)
-        .unwrap_or_else(|| "change the answers".into());
+        .unwrap_or_else(|| "change your answers".into());
     wrong(
-        format!("these answers do not make a campaign: {message}"),
+        format!("invalid answers: {message}"),
         format!("{hint}; nothing was written"),
     )
 }
 
-/// Reports which points cannot run on this machine yet, and what DMTCP's absence means.
-fn report_missing(spec: &Spec, plan: &Plan, answers: &Answers, here: &Here) -> Result<(), Failure> {
+/// Reports which points cannot run on this machine yet, and the consequences if DMTCP is missing.
+fn report_missing(
+    spec: &Spec,
+    plan: &Plan,
+    answers: &Answers,
+    here: &LocalSoftware,
+) -> Result<(), Failure> {
     if answers.place.kind() != InitSite::Local {
         let site = spec.sites.keys().next().map_or("SITE", String::as_str);
         let how = match answers.place.kind() {
             InitSite::Ec2 => "`cvc run` installs what is needed on the instances".to_owned(),
             InitSite::Local | InitSite::Ssh | InitSite::Slurm => {
-                format!("`cvc doctor {site} --file FILE` asks the machines what they have")
+                format!("`cvc doctor {site} --file FILE` checks the software of its machines")
             }
         };
-        tell(how);
+        emit(how);
+        for gap in SoftwareGap::find(spec, plan) {
+            emit(paragraph("", &gap.describe()));
+        }
         return Ok(());
     }
-    if !here.has_dmtcp {
-        tell(paragraph(
+    if !here.has_driven {
+        emit(paragraph(
             "",
-            if answers.uses_dmtcp() {
-                "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
+            if answers.uses_driven() {
+                "DMTCP was not found: until it is installed, these points are skipped (docs/dmtcp.md)"
             } else {
                 "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
             },
@@ -782,7 +815,7 @@ fn report_missing(spec: &Spec, plan: &Plan, answers: &Answers, here: &Here) -> R
     }
     for (reason, points) in reasons {
         let points = counted(points, "point");
-        tell(paragraph(
+        emit(paragraph(
             "",
             &format!("cannot run yet, {points}: {reason}"),
         ));

@@ -1,12 +1,13 @@
-//! The text of a new campaign file and of the descriptor of a program, with comments that teach.
+//! Writes a new campaign file and the descriptor of a program, with explanatory comments.
 
 use super::{
     answers::{Answers, Place, spread},
-    own::{OwnProgram, Tried},
+    own::{OwnProgram, TrialRecord},
 };
 use crate::{args::Measure, failure::Failure};
 use camino::Utf8Path;
 use cvc_core::app::{self, LoadedApp};
+use cvc_core::units::counted;
 use cvc_engine::render::{Template, render};
 use cvc_sites::error::CampaignError;
 use serde_json::{Value, json};
@@ -20,20 +21,20 @@ const DESCRIPTOR: Template = Template::new(
     include_str!("../../../../../templates/init/descriptor.toml.hbs"),
 );
 
-/// The success pattern of a program of which nothing is known.
+/// The success pattern for a program without a known one: any output.
 pub const ANY_OUTPUT: &str = r"\S";
-/// Shorter runs get a checkpoint in their middle, seconds.
+/// Upper limit of the trial run's duration, seconds, for a checkpoint at half of that duration. It applies to programs that print no steps.
 const SHORT_S: f64 = 10.0;
 
-/// Column of comments.
+/// Column in which comments begin.
 const COMMENTS_AT: usize = 34;
 
-/// A string as TOML writes it: JSON's escapes are among TOML's.
+/// Quotes a string for TOML: JSON's escapes are valid in TOML.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// One value as it is, several as a list.
+/// Formats values for TOML: a single value without brackets, several as a list.
 fn list(values: impl IntoIterator<Item = String>) -> String {
     let values: Vec<String> = values.into_iter().collect();
     match values.as_slice() {
@@ -46,7 +47,7 @@ fn strings<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     list(values.into_iter().map(quoted))
 }
 
-/// The same, but always as a list.
+/// Formats strings for TOML as a list, even a single one.
 fn array<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     format!(
         "[{}]",
@@ -58,7 +59,7 @@ fn array<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     )
 }
 
-/// Puts comments below each other: after a key they follow three blanks.
+/// Aligns comments that follow a key and three blanks.
 fn align(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let parts = line.rsplit_once("   # ");
@@ -99,7 +100,7 @@ pub fn write_campaign(answers: &Answers) -> Result<String, Failure> {
             "cloud"
         }
     };
-    let (checkpointer, about) = match answers.uses_dmtcp() {
+    let (checkpointer, about) = match answers.uses_driven() {
         true => ("dmtcp", "docs/dmtcp.md"),
         false => ("application", "the program writes its own checkpoints"),
     };
@@ -129,7 +130,7 @@ pub fn write_campaign(answers: &Answers) -> Result<String, Failure> {
         "processes": list(answers.processes.iter().map(ToString::to_string)),
         "mpi": strings(answers.mpi.iter().map(String::as_str)),
         "checkpointer": match compares {
-            // in the zip
+            // the checkpointer is a column of the zip
             true if answers.writes_only_checkpoints() => None,
             true => Some(array(["none", checkpointer])),
             false => Some(quoted(checkpointer)),
@@ -139,16 +140,16 @@ pub fn write_campaign(answers: &Answers) -> Result<String, Failure> {
         "restarts_some": answers.restarts_some(),
         "aggregators": answers.measures(Measure::Aggregators) && zip.is_none(),
         "zip": zip,
-        "checkpoint": answers.uses_dmtcp() || restarts,
-        "moment": answers.uses_dmtcp().then(|| moment(answers)),
+        "checkpoint": answers.uses_driven() || restarts,
+        "moment": answers.uses_driven().then(|| moment(answers)),
         "restart_check": restarts && !answers.restarts_some(),
     });
     let text = render(CAMPAIGN, &values).map_err(CampaignError::from)?;
     Ok(align(&text))
 }
 
-/// The factors that go together, if some do: aggregators act only on programs with collective I/O, and with those that act on own checkpoints
-/// only, what is without a checkpoint has none of them.
+/// Returns the factors that vary together, if any. Aggregators act only on programs with collective I/O. If the only collective I/O is a program's
+/// own checkpoint, runs without checkpoints get no level of aggregators.
 fn zip(answers: &Answers, checkpointer: &str) -> Option<Value> {
     let own_only = answers.writes_only_checkpoints() && answers.measures(Measure::Overhead);
     let all_collective = answers.apps.iter().all(|app| app.descriptor.io.collective);
@@ -174,7 +175,7 @@ fn zip(answers: &Answers, checkpointer: &str) -> Option<Value> {
     }))
 }
 
-/// When DMTCP takes the checkpoint.
+/// Returns the line that sets when DMTCP takes the checkpoint.
 fn moment(answers: &Answers) -> String {
     let facts = answers.own.as_ref().map(|own| &own.facts);
     let steps = facts
@@ -206,7 +207,7 @@ fn moment(answers: &Answers) -> String {
     }
 }
 
-/// One line about the campaign.
+/// Describes the campaign in one line.
 fn describe(answers: &Answers) -> String {
     let words = answers.measures.iter().map(|m| match m {
         Measure::Sizes => "size and time of checkpoints",
@@ -228,7 +229,7 @@ fn describe(answers: &Answers) -> String {
     )
 }
 
-/// A regular expression as TOML takes it best: in single quotes, where nothing is escaped.
+/// Quotes a regular expression for TOML: in single quotes, without escapes.
 fn pattern(text: &str) -> String {
     if text.contains('\'') || text.chars().any(char::is_control) {
         quoted(text)
@@ -237,27 +238,24 @@ fn pattern(text: &str) -> String {
     }
 }
 
-/// Text in a comment: on one line, in back quotes.
+/// Formats a text for a comment: on one line, in back quotes.
 fn line_of(text: &str) -> String {
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     format!("`{text}`")
 }
 
-/// Where what a descriptor says was learned.
-fn from_trial(tried: &Tried) -> String {
+/// Describes the trial run that facts in a descriptor come from.
+fn from_trial(tried: &TrialRecord) -> String {
     let library = match tried.mpi.as_str() {
         "mpich" => "MPICH",
         "openmpi" => "Open MPI",
         other => other,
     };
-    let processes = match tried.processes {
-        1 => "1 process".to_owned(),
-        n => format!("{n} processes"),
-    };
+    let processes = counted(tried.processes, "process");
     format!("a trial run of {} with {processes} and {library}", tried.on)
 }
 
-/// A path as it is written in a descriptor below `directory`: relative to it if it lies in the directory above.
+/// Returns a path as written in a descriptor in `directory`: relative if it is below the directory's parent.
 fn shown_from(directory: Option<&Utf8Path>, path: &Utf8Path) -> String {
     directory
         .and_then(Utf8Path::parent)
@@ -265,7 +263,7 @@ fn shown_from(directory: Option<&Utf8Path>, path: &Utf8Path) -> String {
         .map_or_else(|| path.to_string(), |below| format!("../{below}"))
 }
 
-/// Writes the descriptor of a program of the user's own. `directory`, absolute, is where it is going to be; `None` writes whole paths.
+/// Returns the descriptor of a user's own program. `directory` is its absolute future directory; with `None`, all paths are absolute.
 pub fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Result<String, Failure> {
     let facts = &own.facts;
     let ended = facts.tried.as_ref().filter(|tried| tried.ended);
@@ -287,6 +285,7 @@ pub fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Resul
         "file": quoted(&own.file),
         "install": quoted(&format!("your own program, expected in {}", own.directory)),
         "args": format!("{:<32}", format!("args = {}", array(args.iter().map(String::as_str)))),
+        "fixed_processes": own.fixed_processes,
         "is_fortran": own.is_fortran,
         "inputs": inputs.collect::<Vec<_>>(),
         "from": facts.tried.as_ref().map(from_trial),
@@ -300,11 +299,20 @@ pub fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Resul
             json!({ "line": line_of(&step.line), "more": step.steps.len().saturating_sub(1), "pattern": pattern(&step.pattern) })
         }),
         "figures": figures.collect::<Vec<_>>(),
+        "checkpoint": facts.checkpoint.as_ref().map(|own| {
+            let section = own.files.descriptor();
+            json!({
+                "about": own.describe().chars().filter(|c| !c.is_control()).collect::<String>(),
+                "files": array(section.files.iter().map(String::as_str)),
+                "line": own.lines.as_ref().map(|lines| line_of(&lines.line)),
+                "time_s": own.lines.as_ref().and_then(|lines| lines.time_s.as_deref()).map(pattern),
+            })
+        }),
     });
     Ok(render(DESCRIPTOR, &values).map_err(CampaignError::from)?)
 }
 
-/// The descriptor of a program of the user's own, as it will be read.
+/// Returns the descriptor of a user's own program as cvc will load it.
 pub fn load_own(own: &OwnProgram) -> Result<LoadedApp, Failure> {
     let path = format!("{}.toml", own.name);
     let text = write_descriptor(own, None)?;

@@ -1,8 +1,8 @@
-//! One run of the user's program, to learn from its output how it shows success and steps.
+//! One trial run of the user's program, to learn from its output how it reports success and steps.
 
 use super::{
-    ask::{Asker, Question, words, wrong},
-    own::{OwnProgram, TrialFacts, Tried},
+    ask::{Asker, Question, ask_yes, words, wrong},
+    own::{OwnCheckpointFacts, OwnProgram, TrialFacts, TrialRecord},
     text::{self, load_own},
 };
 use crate::{
@@ -14,44 +14,56 @@ use crate::{
     output::note,
     text::paragraph,
 };
+use camino::Utf8Path;
 use cvc_core::app::learn::{self, Learned, LearnedFigure, StepLine, SuccessLine};
 use cvc_core::campaign::{Site, SmallCampaign};
 use cvc_core::mapping::Mapping;
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan;
 use cvc_core::point::CheckpointerKind;
+use cvc_core::store::CampaignDir;
 use cvc_engine::attempt::read_exit;
 use cvc_session::Scratch;
+use cvc_session::own_files::{CheckpointEvidence, FileWatch, OwnFiles, guess};
 use std::time::Duration;
 
 /// Time limit of the program, seconds.
 pub const LIMIT_S: u32 = 60;
 /// Time limit of the whole run.
 const LIMIT: Duration = Duration::from_secs(LIMIT_S as u64 + 15);
-/// Shorter runs leave no room for a checkpoint in their middle, seconds.
+/// Minimum time of a run that leaves room for a checkpoint in its middle, seconds.
 const SHORT_S: f64 = 2.0;
-/// Lines of a failed run that are shown.
+/// Maximum number of lines shown of a failed run.
 const SHOWN_LINES: usize = 6;
 
-/// What came of the run.
-struct Ran {
+/// Outcome of the trial run.
+struct TrialOutcome {
     stdout: String,
     stderr: String,
     wall_s: f64,
-    /// Why it did not succeed; `None` also if it was ended after its time.
+    /// Why the run failed; `None` if it succeeded or was stopped at its time limit.
     problem: Option<String>,
-    /// Whether it came to its end.
+    /// Whether the program ended by itself.
     ended: bool,
+    /// The files that appear to be the program's own checkpoint.
+    checkpoint: Option<OwnFiles>,
 }
 
-/// How the program is run.
+impl TrialOutcome {
+    /// Returns standard output and standard error together, in which patterns are searched.
+    fn output(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
+    }
+}
+
+/// Settings of the trial run.
 #[derive(Clone, Copy)]
 pub struct How<'a> {
     pub mpi: &'a str,
     pub processes: u32,
 }
 
-/// Runs the program, again with other arguments if it fails and the user wants to, and takes over what its output shows.
+/// Runs the program, and applies the facts learned from its output. If it fails and the user gives other arguments, runs it again.
 pub fn learn_from_a_run(
     own: &mut OwnProgram,
     how: How<'_>,
@@ -67,7 +79,7 @@ pub fn learn_from_a_run(
             note(paragraph("  | ", line));
         }
         if !asker.is_terminal() || !yes(asker, "Try again with other arguments or input files?")? {
-            note("nothing was learned from it: the descriptor accepts any output");
+            note("no success pattern learned: the descriptor accepts any output");
             return Ok(());
         }
         own.add_files_named_in(&format!("{}\n{}", ran.stderr, ran.stdout));
@@ -78,7 +90,7 @@ pub fn learn_from_a_run(
         &match ran.ended {
             true => format!("{} ran for {:.1} s", own.file, ran.wall_s),
             false => format!(
-                "{} was not over after {LIMIT_S} s and was ended: what it prints at its end is not known",
+                "{} was ended after {LIMIT_S} s: its final output is unknown",
                 own.file
             ),
         },
@@ -86,27 +98,36 @@ pub fn learn_from_a_run(
     if ran.ended && ran.wall_s < SHORT_S {
         note(paragraph(
             "",
-            "that is short for a checkpoint in the middle of a run: give it more steps or a larger problem if you can",
+            "that is short for a checkpoint in mid-run: use more steps or a larger problem if you can",
         ));
     }
-    let mut learned = learn::learn(&ran.stdout);
+    let mut learned = learn::learn_both(&ran.stdout, &ran.stderr);
     if !ran.ended {
-        // the last line that it printed is none that shows an end
+        // a program that was stopped printed no end, so only a line that verifies a result counts
         learned.success = learned.success.filter(|line| line.verifies);
     }
+    let found = ran.checkpoint.clone().map(|files| OwnCheckpointFacts {
+        files,
+        lines: learned.checkpoints.clone(),
+    });
     let Learned {
         success,
         step,
         figures,
+        ..
     } = match asker.is_terminal() {
-        true => confirm(learned, &ran.stdout, asker)?,
+        true => confirm(learned, &ran.output(), asker)?,
         false => {
             report(&learned);
             learned
         }
     };
+    let checkpoint = found
+        .map(|found| confirm_checkpoint(found, asker))
+        .transpose()?
+        .flatten();
     own.facts = TrialFacts {
-        tried: Some(Tried {
+        tried: Some(TrialRecord {
             processes: how.processes,
             mpi: how.mpi.to_owned(),
             wall_s: ran.wall_s,
@@ -116,25 +137,39 @@ pub fn learn_from_a_run(
         success,
         step,
         figures,
+        checkpoint,
     };
     Ok(())
 }
 
-/// A question that is answered by yes or no, with yes as the default.
-pub fn yes(asker: &mut Asker, text: &str) -> Result<bool, Failure> {
-    let question = Question::new("--try", text).usual("yes");
-    let answer = asker.ask(&question, |text| match text.to_lowercase().as_str() {
-        "y" | "yes" => Ok(true),
-        "n" | "no" => Ok(false),
-        _ => Err(wrong(
-            format!("`{text}` is neither yes nor no"),
-            "type y or n",
-        )),
-    })?;
-    Ok(answer.unwrap_or(false))
+/// Asks whether files are the program's own checkpoint. Without a terminal, files that were only written repeatedly are left out.
+fn confirm_checkpoint(
+    found: OwnCheckpointFacts,
+    asker: &mut Asker,
+) -> Result<Option<OwnCheckpointFacts>, Failure> {
+    let about = found.describe();
+    let is_sure = found.files.evidence != CheckpointEvidence::Rewritten;
+    if !asker.is_terminal() {
+        note(paragraph(
+            "",
+            &match is_sure {
+                true => format!("its own checkpoint: {about}"),
+                false => format!("may be its own checkpoint, left out of the descriptor: {about}"),
+            },
+        ));
+        return Ok(is_sure.then_some(found));
+    }
+    let text = format!("It wrote {about}. Is that its own checkpoint?");
+    let taken = ask_yes(asker, "--try", &text, is_sure)?;
+    Ok(taken.then_some(found))
 }
 
-/// Reports to a script what a terminal is asked to confirm.
+/// Asks a yes/no question with yes as default.
+pub fn yes(asker: &mut Asker, text: &str) -> Result<bool, Failure> {
+    ask_yes(asker, "--try", text, true)
+}
+
+/// Without a terminal: reports the facts that a user would confirm.
 fn report(learned: &Learned) {
     let line = |what: &str, found: Option<&str>| {
         note(paragraph(
@@ -152,7 +187,7 @@ fn report(learned: &Learned) {
     }
 }
 
-/// Asks whether what was found means what it seems to.
+/// Asks the user to confirm the facts learned.
 fn confirm(learned: Learned, output: &str, asker: &mut Asker) -> Result<Learned, Failure> {
     let found = learned.success.as_ref();
     let text = match found {
@@ -209,6 +244,7 @@ fn confirm(learned: Learned, output: &str, asker: &mut Asker) -> Result<Learned,
         success,
         step,
         figures,
+        checkpoints: learned.checkpoints,
     })
 }
 
@@ -225,7 +261,7 @@ fn confirm_figures(
     let names: Vec<String> = figures.iter().map(|f| f.figure.name.clone()).collect();
     let question = Question::new(
         "--try",
-        "Which of these numbers are to be kept? Their names, or none",
+        "Which of these numbers should be recorded? Their names, or none",
     )
     .usual(names.join(","));
     let kept = asker.ask(&question, |text| {
@@ -233,7 +269,7 @@ fn confirm_figures(
         words.retain(|word| word != "none");
         match words.iter().find(|word| !names.contains(word)) {
             Some(word) => Err(wrong(
-                format!("no number is called `{word}`"),
+                format!("unknown number `{word}`"),
                 format!("names: {}", names.join(", ")),
             )),
             None => Ok(words),
@@ -246,7 +282,7 @@ fn confirm_figures(
         .collect())
 }
 
-/// A regular expression that is found in the output.
+/// Returns a valid regular expression that matches the output, or an error.
 fn usable(pattern: &str, is_number: bool, output: &str) -> Result<String, Failure> {
     if pattern == text::ANY_OUTPUT && !is_number {
         return Ok(pattern.to_owned());
@@ -260,7 +296,7 @@ fn usable(pattern: &str, is_number: bool, output: &str) -> Result<String, Failur
     }
 }
 
-/// The first line of the output that a pattern finds.
+/// Returns the first line of the output that matches a pattern.
 fn first_line(pattern: &str, output: &str) -> String {
     let is_found = |line: &&str| learn::try_pattern(pattern, false, line).is_ok();
     output
@@ -271,19 +307,19 @@ fn first_line(pattern: &str, output: &str) -> String {
         .to_owned()
 }
 
-/// The last lines of a failed run: of its errors, else of its output.
-fn last_words(ran: &Ran) -> Vec<&str> {
+/// Returns the last lines of a failed run: of standard error, or of standard output if that is empty.
+fn last_words(ran: &TrialOutcome) -> Vec<&str> {
     let text = if ran.stderr.trim().is_empty() {
         &ran.stdout
     } else {
         &ran.stderr
     };
-    // launchers surround what they say by rules
+    // leave out the rules with which launchers frame their messages
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| line.chars().any(char::is_alphanumeric))
         .collect();
-    // the program speaks first, its launcher last; ranks say the same
+    // the program's lines come before its launcher's; ranks repeat lines
     let mut said: Vec<&str> = Vec::new();
     for line in lines {
         if !said.contains(&line) {
@@ -294,8 +330,8 @@ fn last_words(ran: &Ran) -> Vec<&str> {
     said
 }
 
-/// Runs the program once, as a campaign of one run would, in a temporary directory.
-fn run_once(own: &OwnProgram, how: How<'_>) -> Result<Ran, Failure> {
+/// Runs the program once in a temporary directory, as a campaign of one run.
+fn run_once(own: &OwnProgram, how: How<'_>) -> Result<TrialOutcome, Failure> {
     let bare = OwnProgram {
         facts: TrialFacts::default(),
         ..own.clone()
@@ -330,14 +366,17 @@ fn run_once(own: &OwnProgram, how: How<'_>) -> Result<Ran, Failure> {
         "trial run of {} with {} processes, at most {LIMIT_S} s",
         own.file, how.processes
     );
+    let campaigns = scratch.path().join("campaigns");
+    let watch = FileWatch::start(CampaignDir::new(&campaigns, &plan.campaign));
     let trial = runtime()?.block_on(async {
         let interrupted = temporary::listen();
         temporary::carry_out((&spec, &plan), &scratch, &name, &base, LIMIT, &interrupted).await
     });
+    let seen = watch.finish();
     if trial.is_interrupted {
         return Err(Failure::Other {
             status: ExitStatus::Interrupted,
-            message: "stopped: the trial run was ended, and nothing was written".into(),
+            message: "stopped: the trial run was ended; nothing was written".into(),
             hint: None,
         });
     }
@@ -349,7 +388,15 @@ fn run_once(own: &OwnProgram, how: How<'_>) -> Result<Ran, Failure> {
         Some(Outcome::Failed { detail, .. }) => (false, Some(detail.clone())),
         Some(Outcome::Succeeded) | None => (false, None),
     };
-    Ok(Ran {
+    let is_input = |path: &Utf8Path| {
+        path == "hosts"
+            || own
+                .inputs
+                .iter()
+                .any(|input| input.file_name() == Some(path.as_str()))
+    };
+    Ok(TrialOutcome {
+        checkpoint: guess(&seen, &is_input),
         stdout: trial.text("stdout"),
         stderr: trial.text("stderr"),
         wall_s: read_exit(&trial.directory()).map_or(0.0, |exit| exit.wall_s),

@@ -1,8 +1,8 @@
-//! `cvc predict --delta`: by which method to store checkpoints, and how often.
+//! `cvc predict --delta`: the best method to store checkpoints as deltas, and the best interval.
 
 use super::delta_input::{read, usage};
 use crate::{
-    args::{Least, PredictArgs},
+    args::{Objective, PredictArgs},
     display::duration,
     exit_status::ExitStatus,
     failure::Failure,
@@ -12,11 +12,11 @@ use camino::Utf8PathBuf;
 use cvc_core::units::counted;
 use cvc_delta::TimeSource;
 use cvc_delta_rules::Method;
-use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, VolumeForm};
+use cvc_model::delta::{ChangedVolume, DeltaCosts, DeltaObjective, Packing, Prices, VolumeForm};
 use cvc_prediction::delta::{
     DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer,
 };
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, format::percent};
 use serde::Serialize;
 
 /// The answer as JSON.
@@ -25,9 +25,9 @@ struct DeltaOutput<'a> {
     schema: u32,
     /// Bytes of a block; null for a table of pairs.
     block_bytes: Option<u64>,
-    /// What other sizes of blocks lose, as parts of the expected time.
+    /// Lost time with other block sizes, as fractions of the expected time.
     blocks: Vec<BlockLoss>,
-    /// What codecs lose, by size of blocks.
+    /// Lost time with each codec and block size.
     codecs: Vec<CodecLoss>,
     #[serde(flatten)]
     answer: &'a DeltaAnswer,
@@ -39,7 +39,7 @@ struct BlockLoss {
     lost: f64,
 }
 
-/// What the best method with a codec loses, as a part of the expected time.
+/// Lost time with a codec and the best method, as a fraction of the expected time.
 #[derive(Clone, Serialize)]
 struct CodecLoss {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ struct CodecLoss {
     lost: f64,
 }
 
-const OF_FILES: &str = "times are those of the files: if these were copied without `cp -p`, all that follows is wrong; --every says how far apart the checkpoints were taken";
+const OF_FILES: &str = "times come from the files: if these were copied without `cp -p`, all results are wrong; give the interval with --every";
 
 pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitStatus, Failure> {
     let stored = &args.stored;
@@ -78,16 +78,16 @@ pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitS
             dollars_per_gib_month: stored.dollars_per_gib_month.unwrap_or(0.0),
         },
         aim: match stored.least {
-            Least::Time => Aim::Time,
-            Least::Cost => Aim::Cost,
+            Objective::Time => DeltaObjective::Time,
+            Objective::Cost => DeltaObjective::Cost,
         },
     };
-    if stored.least == Least::Cost
+    if stored.least == Objective::Cost
         && stored.dollars_per_hour.is_none()
         && stored.dollars_per_gib_month.is_none()
     {
         return Err(usage(
-            "--least cost: nothing has a price".into(),
+            "--least cost: no price is given".into(),
             Some("add --dollars-per-hour and --dollars-per-gib-month"),
         ));
     }
@@ -113,7 +113,7 @@ pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitS
             .map_or(f64::INFINITY, |best| question.aim.of(&best.run))
     };
     let tried = losses(&answers);
-    // of sizes that are alike, the larger: fewer hashes; of codecs that are alike, the one that was tried first, for the sort is stable
+    // of block sizes with equal results, the larger one, with fewer hashes; of such codecs, the one tried first, because the sort is stable
     answers.sort_by(|a, b| value(&a.1).total_cmp(&value(&b.1)).then(b.0.cmp(&a.0)));
     let Some((block_bytes, best)) = answers.first() else {
         return Err(usage("no states".into(), None));
@@ -140,7 +140,7 @@ pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitS
     Ok(ExitStatus::Done)
 }
 
-/// What is lost with the best method of each size of blocks and codec.
+/// Returns the lost time with the best method, for each block size and codec.
 fn losses(answers: &[(Option<u64>, DeltaAnswer)]) -> Vec<CodecLoss> {
     let of = |(block_bytes, a): &(Option<u64>, DeltaAnswer)| {
         Some(CodecLoss {
@@ -152,11 +152,7 @@ fn losses(answers: &[(Option<u64>, DeltaAnswer)]) -> Vec<CodecLoss> {
     answers.iter().filter_map(of).collect()
 }
 
-fn percent(part: f64) -> String {
-    format!("{:.1} %", 100.0 * part)
-}
-
-/// From the start of a checkpoint to the start of the next.
+/// Formats the time from the start of one checkpoint to the start of the next.
 fn every(method: &MethodAnswer) -> String {
     if method.run.checkpoints == 0 {
         "never".to_owned()
@@ -165,7 +161,7 @@ fn every(method: &MethodAnswer) -> String {
     }
 }
 
-/// A volume in three digits.
+/// Formats a volume with three digits.
 fn volume(mib: f64) -> String {
     match mib {
         m if m >= 1024.0 * 1024.0 => format!("{:.1} TiB", m / (1024.0 * 1024.0)),
@@ -175,7 +171,7 @@ fn volume(mib: f64) -> String {
     }
 }
 
-/// A method with its settings, and the codec.
+/// Returns the name of a method with its settings and the codec.
 fn name(method: Method, answer: &DeltaAnswer) -> String {
     match &answer.codec {
         Some(codec) if codec.codec != "none" => {
@@ -191,7 +187,7 @@ fn sentence(answer: &DeltaAnswer) -> String {
     };
     if best.run.checkpoints == 0 {
         return format!(
-            "best without checkpoints: {} of the time is lost, and more with any",
+            "best without checkpoints: {} of the time is lost; any checkpoints lose more",
             percent(best.run.lost)
         );
     }
@@ -264,12 +260,12 @@ fn show(out: &mut Blocks, of: &DeltaOutput<'_>) {
             .iter()
             .map(|b| format!("{} with {} KiB", percent(b.lost), b.block_bytes >> 10))
             .collect();
-        out.say(format!("lost by size of blocks: {}", lost.join(", ")));
+        out.say(format!("lost by block size: {}", lost.join(", ")));
     }
     show_zones(out, answer);
     show_codecs(out, answer, &of.codecs);
     out.say(format!(
-        "for full checkpoints, Young 1974 has one every {}, Daly 2006 every {} (from end to start)",
+        "for full checkpoints, Young 1974 gives one every {}, Daly 2006 every {} (end to start)",
         duration(answer.young_full_s),
         duration(answer.daly_full_s)
     ));
@@ -279,7 +275,7 @@ fn show(out: &mut Blocks, of: &DeltaOutput<'_>) {
         |rate| format!("the search for changes reads {} each second", volume(rate)),
     );
     out.say(format!(
-            "assumed: {} and its bytes for a checkpoint, {} and the bytes of its chain for a restart, {} for each file of it; {search}",
+            "assumed: {} plus its bytes per checkpoint, {} plus the bytes of its chain per restart, {} per file of the chain; {search}",
             duration(costs.start_s),
             duration(costs.restart_s),
             milliseconds(costs.file_s)
@@ -289,7 +285,7 @@ fn show(out: &mut Blocks, of: &DeltaOutput<'_>) {
     }
 }
 
-/// Every method with its best interval, and what it costs.
+/// Returns the table of methods, each with its best interval and cost.
 fn methods(answer: &DeltaAnswer) -> Table {
     let mut rows = Table::plain([
         "method",
@@ -330,7 +326,8 @@ fn methods(answer: &DeltaAnswer) -> Table {
     rows
 }
 
-/// What changes in each zone, its curve, and how much of the whole it is, where the advice has checkpoints.
+/// Prints the fitted curve of each zone's changes. If the recommended method takes checkpoints, also prints the zone's share of all changes between
+/// two of them.
 fn show_zones(out: &mut Blocks, answer: &DeltaAnswer) {
     let has_checkpoints = answer.best().is_some_and(|best| best.run.checkpoints > 0);
     let all: f64 = answer.zones.iter().map(|z| z.changed_mib).sum();
@@ -360,7 +357,7 @@ fn show_zones(out: &mut Blocks, answer: &DeltaAnswer) {
     }
 }
 
-/// What the codec makes of blocks, and what the others would lose.
+/// Prints the effect of the codec on blocks, and the lost time with other codecs.
 fn show_codecs(out: &mut Blocks, answer: &DeltaAnswer, codecs: &[CodecLoss]) {
     let Some(found) = &answer.codec else {
         return;
@@ -370,7 +367,7 @@ fn show_codecs(out: &mut Blocks, answer: &DeltaAnswer, codecs: &[CodecLoss]) {
         rate.map_or_else(String::new, |r| format!(", {what} at {}/s", volume(r)))
     };
     let left_out = found.left_out_pct.map_or_else(String::new, |pct| {
-        format!("; a file that was left out is told with an error of {pct:.1} %")
+        format!("; the error for a file left out of the fit is {pct:.1} %")
     });
     let text = format!(
         "codec {}: leaves {} of a state in full and {} of blocks that changed ({} to {}, from {}){}{}{left_out}",
@@ -409,7 +406,7 @@ fn milliseconds(seconds: f64) -> String {
     }
 }
 
-/// A fitted curve.
+/// Formats a fitted curve as a formula.
 fn formula(found: &ChangedVolume) -> String {
     let curve = &found.curve;
     let repeated = volume(curve.repeated_mib);
@@ -424,7 +421,7 @@ fn formula(found: &ChangedVolume) -> String {
     }
 }
 
-/// The fitted curve in a sentence.
+/// Describes the fitted curve in a sentence.
 fn fitted(answer: &DeltaAnswer, block_bytes: Option<u64>) -> String {
     let found = &answer.volume;
     let block = block_bytes.map_or_else(String::new, |b| format!(", blocks of {} KiB", b >> 10));

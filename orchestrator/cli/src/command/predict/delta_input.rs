@@ -1,4 +1,4 @@
-//! What `cvc predict --delta` is told of: a table of pairs, directories of checkpoints, or a campaign that took series.
+//! Input of `cvc predict --delta`: a table of pairs, directories of checkpoints, or a campaign that took series of checkpoints.
 
 use crate::command::records::warn_of_index;
 use crate::{args::PredictArgs, exit_status::ExitStatus, failure::Failure, output::bar};
@@ -21,27 +21,27 @@ use std::{
     time::Instant,
 };
 
-/// What is known for one size of blocks.
+/// Changes between checkpoints, by blocks of one size.
 pub struct Input {
-    /// Bytes of a block; none for a table of pairs.
+    /// Bytes of a block; `None` for a table of pairs.
     pub block_bytes: Option<u64>,
-    /// Where the times are from.
+    /// Where the times of the checkpoints come from.
     pub times: TimeSource,
-    /// All pairs.
+    /// All pairs of checkpoints with the volume that changed between them.
     pub pairs: Vec<ChangedPair>,
-    /// The same by zone.
+    /// The same pairs, by zone.
     pub zones: Vec<ZonePairs>,
-    /// Codecs; none: blocks as they are.
+    /// Measured codecs; empty if blocks are stored uncompressed.
     pub codecs: Vec<CodecAnswer>,
 }
 
-/// Most states that are stored to measure a codec.
+/// Maximum number of checkpoints that are stored to measure a codec.
 const SAMPLE: usize = 4;
-/// Times of files that are nearer than this are those of a copy, seconds.
+/// Minimum plausible time between checkpoints' files, seconds; a smaller difference comes from copying the files.
 const SHORTEST_S: f64 = 1.0;
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Reads what was named, for each size of blocks.
+/// Reads the input that the command line names, for each block size.
 pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Failure> {
     let stored = &args.stored;
     let is_table = |path: &Utf8PathBuf| path.extension() == Some("csv");
@@ -54,19 +54,19 @@ pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Fa
     if !args.from.is_empty() {
         if let Some(state) = states.first() {
             return Err(usage(
-                format!("{state}: states beside --from"),
-                Some("give the states of a run, or the campaign that took them"),
+                format!("{state}: states in addition to --from"),
+                Some("give either the states of a run or the campaign that took them"),
             ));
         }
         let [campaign] = args.from.as_slice() else {
             return Err(usage(
                 "--delta --from: several campaigns".into(),
-                Some("give the one whose series counts"),
+                Some("give only the one with the series"),
             ));
         };
         if !stored.block.is_empty() {
             return Err(usage(
-                "--block: a campaign has the sizes of blocks that it recorded".into(),
+                "--block: a campaign has only its recorded block sizes".into(),
                 Some("leave it out; all are tried"),
             ));
         }
@@ -75,19 +75,19 @@ pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Fa
     if let Some(path) = states.iter().find(|p| is_table(p)) {
         if states.len() > 1 {
             return Err(usage(
-                format!("{path}: a table of pairs beside other states"),
+                format!("{path}: a table of pairs in addition to other states"),
                 Some("give one table, or directories of checkpoints"),
             ));
         }
         if !stored.block.is_empty() {
             return Err(usage(
-                format!("{path}: --block: a table is of one size of blocks"),
+                format!("{path}: --block: a table has one block size"),
                 Some("give the directories of the checkpoints"),
             ));
         }
         if !stored.codec.is_empty() {
             return Err(usage(
-                format!("{path}: --codec: a table says nothing of codecs"),
+                format!("{path}: --codec: a table has no data on codecs"),
                 Some("give the directories of the checkpoints, or a campaign with --from"),
             ));
         }
@@ -107,12 +107,12 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
         let message = if states.is_empty() {
             "--delta: no state"
         } else {
-            "--delta: one state only: what changes between checkpoints needs two of a run"
+            "--delta: only one state; changes between checkpoints need two states of a run"
         };
         return Err(usage(
             message.into(),
             Some(
-                "name the directories of consecutive checkpoints, the oldest first, or a campaign with --from",
+                "give the directories of consecutive checkpoints, oldest first, or a campaign with --from",
             ),
         ));
     }
@@ -127,7 +127,7 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
         let block = BlockSize::new(size.0).map_err(|rule| {
             usage(
                 format!("--block: {rule}"),
-                Some("a page, 4KiB, is the smallest that can differ"),
+                Some("the minimum is a page, 4KiB"),
             )
         })?;
         let (mut matrix, zones) = compare(states, block).map_err(delta_failure)?;
@@ -144,18 +144,18 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
     Ok(all)
 }
 
-/// What zones have and what changed in them, MiB.
+/// Sizes of zones, and their changes between checkpoints, MiB.
 #[derive(Default)]
 struct ZoneVolumes {
-    /// Whether there are images.
+    /// Whether the checkpoints contain images.
     has_images: bool,
-    /// By zone and state.
+    /// Size by zone and checkpoint.
     sizes: BTreeMap<(&'static str, usize), f64>,
-    /// By zone, newer and older state; nothing else changed.
+    /// Changed volume by zone, newer and older checkpoint; a pair without an entry is unchanged.
     changed: BTreeMap<(&'static str, usize, usize), f64>,
 }
 
-/// Reads states, and compares each with all before it.
+/// Reads checkpoints, and compares each with all earlier ones.
 fn compare(states: &[Utf8PathBuf], block: BlockSize) -> Result<(Matrix, ZoneVolumes), DeltaError> {
     let progress = bar();
     progress.set_message("reading states");
@@ -182,9 +182,9 @@ fn compare(states: &[Utf8PathBuf], block: BlockSize) -> Result<(Matrix, ZoneVolu
     Ok((matrix, zones))
 }
 
-/// When states were taken: `every_s` apart, or as they say themselves.
+/// Sets the times of the checkpoints: at intervals of `every_s`, or from their files.
 fn set_times(matrix: &mut Matrix, every_s: Option<f64>, has_images: bool) -> Result<(), Failure> {
-    const HINT: &str = "--every 60s, if they were taken every minute; the script that DMTCP writes with its images, dmtcp_restart_script*.sh, has the time too";
+    const HINT: &str = "add --every 60s if they were taken every minute, or DMTCP's dmtcp_restart_script*.sh, which has the time";
     if let Some(every_s) = every_s {
         matrix.taken_s = (0..matrix.len()).map(|n| n as f64 * every_s).collect();
         matrix.times = TimeSource::Given;
@@ -200,7 +200,7 @@ fn set_times(matrix: &mut Matrix, every_s: Option<f64>, has_images: bool) -> Res
     };
     if has_images {
         return Err(refuse(
-            "when these images were taken is not known: times of files are those of a copy".into(),
+            "the times of these images are unknown: file times are those of a copy".into(),
         ));
     }
     let close = matrix.taken_s.windows(2).enumerate().find(|(_, t)| {
@@ -209,7 +209,7 @@ fn set_times(matrix: &mut Matrix, every_s: Option<f64>, has_images: bool) -> Res
     });
     match close {
         Some((n, t)) => Err(refuse(format!(
-            "the files of state {} are {:.3} s younger than those of state {}: that is how a copy was made, not when checkpoints were taken",
+            "the files of state {} are {:.3} s newer than those of state {}: these are times of a copy, not of checkpoints",
             n + 2,
             t[1] - t[0],
             n + 1
@@ -218,7 +218,7 @@ fn set_times(matrix: &mut Matrix, every_s: Option<f64>, has_images: bool) -> Res
     }
 }
 
-/// The pairs of each zone in which something changed; a pair without a change in it is one of 0.
+/// Returns all pairs for each zone that changed at all; a pair without a change in the zone has volume 0.
 fn zone_pairs(matrix: &Matrix, zones: &ZoneVolumes) -> Vec<ZonePairs> {
     let names: BTreeSet<&'static str> = zones.changed.keys().map(|(zone, ..)| *zone).collect();
     let of = |zone: &'static str| {
@@ -243,7 +243,7 @@ fn zone_pairs(matrix: &Matrix, zones: &ZoneVolumes) -> Vec<ZonePairs> {
     names.into_iter().map(of).collect()
 }
 
-/// Stores the first states with each codec, each after the first as what changed since the one before, and restores the last of them.
+/// Measures the codecs. For each codec, stores the first [`SAMPLE`] checkpoints as deltas to their predecessors, and restores the last of them.
 fn measure(
     args: &PredictArgs,
     states: &[Utf8PathBuf],
@@ -253,7 +253,7 @@ fn measure(
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    // by the states as they are, writing is told from compressing
+    // storing without a codec measures the write time alone
     let wants_none = names.contains(&Codec::None);
     names.retain(|name| *name != Codec::None);
     let sample = &states[..states.len().min(SAMPLE)];
@@ -269,8 +269,9 @@ fn measure(
     progress.finish_and_clear();
     if answers.is_empty() {
         return Err(usage(
-            "--codec: nothing changed between the first states, so that there is nothing to compress".into(),
-            Some("leave --codec out, or give states between which the program computed"),
+            "--codec: nothing changed between the first states, so there is nothing to compress"
+                .into(),
+            Some("leave --codec out, or give states with computation in between"),
         ));
     }
     Ok(answers)
@@ -291,7 +292,7 @@ fn pack(
                 "cannot make a temporary directory in {}: {error}",
                 std::env::temp_dir().display()
             ),
-            hint: Some("TMPDIR names another place".into()),
+            hint: Some("set TMPDIR to another directory".into()),
         })?;
     let options = SeriesOptions {
         method: Method::Incremental,
@@ -308,7 +309,7 @@ fn pack(
     let begin = Instant::now();
     series.restore(last, &dir.path().join("restored"), &|_| {})?;
     let restore_s = begin.elapsed().as_secs_f64();
-    // each state needs all before it
+    // restoring the last checkpoint reads all earlier ones
     let chain_mib = records.iter().map(|s| s.changed_bytes as f64 / MIB).sum();
     let state = |s: &cvc_delta::StateRecord| PackedState {
         method: "incremental".to_owned(),
@@ -326,7 +327,7 @@ fn pack(
     })
 }
 
-/// The series of a campaign, once for each size of blocks of its records.
+/// Returns the series of a campaign, one input for each block size that was recorded.
 fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Failure> {
     let dir = campaign_dir(campaign, None, &args.place.campaigns)?;
     let index = rebuild_index(dir.root())?;
@@ -337,15 +338,17 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
         series.retain(|s| s.point.starts_with(point.as_str()));
         if series.is_empty() {
             return Err(usage(
-                format!("--point {point}: no such point of {campaign} has a series"),
-                Some(&format!("those that have: {}", known.join(", "))),
+                format!(
+                    "--point {point}: no point of {campaign} with this identifier has a series"
+                ),
+                Some(&format!("points with a series: {}", known.join(", "))),
             ));
         }
     }
     let Some(found) = series.first() else {
         return Err(Failure::Other {
             status: ExitStatus::Model,
-            message: format!("{campaign}: no run that succeeded has a series of checkpoints"),
+            message: format!("{campaign}: no successful run has a series of checkpoints"),
             hint: Some(
                 "a campaign takes one with `moment = { every_s = 60, count = 8 }` in [checkpoint]"
                     .into(),
@@ -355,7 +358,7 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
     if series.len() > 1 {
         return Err(usage(
             format!("{campaign}: {} points have series", series.len()),
-            Some(&format!("--point names one: {}", known.join(", "))),
+            Some(&format!("choose one with --point: {}", known.join(", "))),
         ));
     }
     let packed = packed_of(&index, &found.point)?;
@@ -368,12 +371,12 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
         has.sort_unstable();
         has.dedup();
         let hint = if has.is_empty() {
-            "leave --codec out: it stored no files, and blocks as they are count".to_owned()
+            "leave --codec out: it stored no files, so uncompressed blocks count".to_owned()
         } else {
             format!("it has {}", has.join(", "))
         };
         return Err(usage(
-            format!("--codec {missing}: {campaign} recorded nothing of it"),
+            format!("--codec {missing}: {campaign} has no data on it"),
             Some(&hint),
         ));
     }
@@ -400,7 +403,7 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
         }
     }
     if all.is_empty() {
-        // records of series are about pages
+        // records of series count changed pages
         all.push(input(Some(BlockSize::PAGE.bytes()), Vec::new()));
     }
     Ok(all)
@@ -414,7 +417,7 @@ pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
     }
 }
 
-/// States that make no pairs.
+/// Converts an error about checkpoints that form no pairs.
 fn delta_failure(error: DeltaError) -> Failure {
     let status = match error.kind {
         DeltaErrorKind::NoCommonProcess { .. } => ExitStatus::Usage,

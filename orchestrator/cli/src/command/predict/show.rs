@@ -1,52 +1,63 @@
-//! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
+//! Predictions for people: one table for each setting, and below it files, schedules, the runs used, and warnings.
 
-use super::output::{FurtherRuns, PredictOutput};
-use crate::{display::duration, text::terminal_width};
-use cvc_core::quantity::Quantity;
+use super::{
+    cost::{RuleCost, show_costs},
+    output::{FurtherRuns, PredictOutput},
+    spread::{number, show_spread},
+    stand_in,
+};
+use crate::text::terminal_width;
+use cvc_core::{quantity::Quantity, units::counted};
 use cvc_model::{Estimate, Parameter, Tier};
 use cvc_prediction::holdout::HeldOutForecast;
 use cvc_prediction::predict::WITH_KNOWN_COVERAGE;
 use cvc_prediction::predict::{
-    CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
-    ScheduleBudget,
+    CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction, ScheduleBudget,
 };
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, or_dash};
 use std::collections::BTreeMap;
 
-/// What is shown without details.
-const SHORT: [Quantity; 4] = [
+/// Quantities in the output without `--detail`.
+const SHORT: [Quantity; 7] = [
     Quantity::File,
     Quantity::Stored,
     Quantity::Application,
+    Quantity::OwnWrites,
+    Quantity::OwnReads,
     Quantity::Latency,
+    Quantity::RestartLatency,
 ];
-/// Number of columns shown without details.
+/// Number of columns without `--detail`.
 const SHORT_COLUMNS: usize = 4;
-/// Maximum number of labels shown for the runs behind a number; JSON has all of them.
+/// Maximum number of labels shown for the runs that a prediction uses; JSON has all.
 const LABELS: usize = 12;
 
 pub fn show(out: &mut Blocks, output: &PredictOutput<'_>, detail: bool) {
     match (output.trained_on.len(), output.held_out) {
-        (0, _) => out.line("without observations: only what needs no run or was published"),
-        (n, 0) => out.line(format!("trained on {}", observations(n))),
+        (0, _) => out.line("without observations: only results that need no run or were published"),
+        (n, 0) => out.line(format!("trained on {}", counted(n, "observation"))),
         (n, held_out) => out.line(format!(
             "trained on {}, {held_out} held out",
-            observations(n)
+            counted(n, "observation")
         )),
     }
     for warning in &output.warnings {
         out.say(format!("warning: {warning}"));
     }
-    for forecasts in &output.forecasts {
+    for (i, forecasts) in output.forecasts.iter().enumerate() {
         out.gap();
-        show_forecast(out, forecasts, &output.budget, detail);
+        let costs = output.costs.get(i).map_or(&[][..], Vec::as_slice);
+        show_forecast(out, forecasts, &output.budget, costs, detail);
     }
+    stand_in::show(out, &output.stand_ins);
     for further in output.next.iter().flatten() {
         out.gap();
         show_next(out, further);
     }
     if !detail && !output.forecasts.is_empty() {
-        out.heading("--detail shows the zones of an image, the files, every model and the runs behind each number");
+        out.heading(
+            "--detail shows image zones, files, all models and the runs behind each number",
+        );
     }
     if let Some(judged) = &output.judged {
         out.gap();
@@ -54,28 +65,39 @@ pub fn show(out: &mut Blocks, output: &PredictOutput<'_>, detail: bool) {
     }
 }
 
-/// Further runs that are shown; JSON has all.
+/// Maximum number of proposed runs shown; JSON has all.
 const PROPOSED: usize = 5;
 
 fn show_next(out: &mut Blocks, further: &FurtherRuns) {
     let Some(best) = further.runs.first() else {
         return out.line(format!(
-            "{}: no other run would make these intervals narrower",
+            "{}: no further run would narrow these intervals",
             further.label
         ));
     };
-    let half = |run: &NextRun, quantity: Quantity| {
-        run.half_width_pct
-            .get(&quantity)
-            .map_or_else(|| "-".to_owned(), |pct| format!("±{} %", number(*pct)))
-    };
-    let told = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
     out.say(format!(
         "run next: {}, which makes the intervals for {} {:.0} % narrower",
         best.label, further.label, best.narrower_pct
     ));
-    let header = [
-        "one further run",
+    let half = |run: &NextRun, quantity: Quantity| {
+        or_dash(run.half_width_pct.get(&quantity), |pct| {
+            format!("±{} %", number(*pct))
+        })
+    };
+    let rows = Table::of(
+        further.runs.iter().take(PROPOSED),
+        &[
+            ("one further run", &|run| run.label.clone()),
+            ("narrower", &|run| format!("{:.0} %", run.narrower_pct)),
+            ("file", &|run| half(run, Quantity::File)),
+            ("stored", &|run| half(run, Quantity::Stored)),
+            ("time", &|run| half(run, Quantity::Latency)),
+            ("it stores, MiB", &|run| or_dash(run.stored_mib, number)),
+            ("in, s", &|run| or_dash(run.latency_s, number)),
+        ],
+    );
+    out.gap();
+    let wrapped = [
         "narrower",
         "file",
         "stored",
@@ -83,28 +105,7 @@ fn show_next(out: &mut Blocks, further: &FurtherRuns) {
         "it stores, MiB",
         "in, s",
     ];
-    let mut rows = Table::plain(header).wrap(&header[1..]);
-    for run in further.runs.iter().take(PROPOSED) {
-        rows.row([
-            run.label.clone(),
-            format!("{:.0} %", run.narrower_pct),
-            half(run, Quantity::File),
-            half(run, Quantity::Stored),
-            half(run, Quantity::Latency),
-            told(run.stored_mib),
-            told(run.latency_s),
-        ]);
-    }
-    out.gap();
-    out.table(rows);
-}
-
-fn observations(n: usize) -> String {
-    if n == 1 {
-        "1 observation".to_owned()
-    } else {
-        format!("{n} observations")
-    }
+    out.table(rows.wrap(&wrapped));
 }
 
 fn tier(tier: Tier) -> &'static str {
@@ -115,21 +116,10 @@ fn tier(tier: Tier) -> &'static str {
     }
 }
 
-/// Rounds to four significant digits, and at most two decimals.
-fn number(value: f64) -> String {
-    let decimals = match value.abs() {
-        v if v >= 1000.0 => 0,
-        v if v >= 100.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.decimals$}")
-}
-
 fn interval(estimate: &Estimate) -> String {
-    estimate.interval.map_or_else(
-        || "-".to_owned(),
-        |i| format!("{} … {}", number(i.low), number(i.high)),
-    )
+    or_dash(estimate.interval, |i| {
+        format!("{} … {}", number(i.low), number(i.high))
+    })
 }
 
 fn name(line: &ForecastLine) -> String {
@@ -146,128 +136,155 @@ fn name(line: &ForecastLine) -> String {
     format!("{title}{load}{unit}")
 }
 
-fn show_forecast(out: &mut Blocks, forecasts: &Forecasts, budget: &ScheduleBudget, detail: bool) {
-    let mapping = &forecasts.question.setting.mapping;
-    let nodes = if mapping.nodes() == 1 {
-        "1 node".to_owned()
-    } else {
-        format!("{} nodes", mapping.nodes())
-    };
-    let processes = if mapping.processes() == 1 {
-        "1 process".to_owned()
-    } else {
-        format!("{} processes", mapping.processes())
-    };
-    out.line(format!("{}: {processes} on {nodes}", forecasts.label));
-    let is_published =
-        |p: &Prediction| p.model.tier == Tier::Published && p.estimate.interval.is_some();
-    // files of the ranks alone, where nothing tells what is stored beside them
-    let stores_more = forecasts.first(Quantity::Stored).is_some();
-    let is_answer = |line: &&ForecastLine| {
-        detail
-            || SHORT.contains(&line.quantity)
-            || line.quantity == Quantity::Ranks
-                && !stores_more
-                && line
-                    .forecast
-                    .prediction()
-                    .is_some_and(Prediction::is_of_totals)
-    };
-    // what is missing for an answer is told with it
-    let lacks = forecasts
-        .lines
-        .iter()
-        .filter(is_answer)
-        .any(|line| line.forecast.prediction().is_none());
-    let is_shown =
-        |line: &&ForecastLine| is_answer(line) || lacks && line.forecast.prediction().is_none();
-    // 95 % is said of what the calibration page has, and of nothing else
-    let is_calibrated = |line: &ForecastLine| match line.forecast.prediction() {
-        Some(p) => {
-            p.estimate.interval.is_none()
-                || WITH_KNOWN_COVERAGE.contains(&line.quantity)
-                    && !is_published(p)
-                    && !p.is_of_totals()
-        }
-        None => true,
-    };
-    let said = if forecasts.lines.iter().filter(is_shown).all(is_calibrated) {
-        "95 % interval"
-    } else {
-        "interval"
-    };
-    let header = ["quantity", "predicted", said, "tier", "model", "runs"];
-    let mut rows =
-        Table::plain(
-            header
-                .into_iter()
-                .take(if detail { header.len() } else { SHORT_COLUMNS }),
-        )
-        .wrap(&["quantity"]);
-    let room = terminal_width().map_or(usize::MAX, |w| {
-        w.saturating_sub(BESIDE_MODEL).max(NARROWEST)
-    });
-    let mut notes = Notes::default();
-    let mut refused: Vec<(String, &str)> = Vec::new();
-    for line in forecasts.lines.iter().filter(is_shown) {
-        match &line.forecast {
-            Forecast::Predicted(p) => {
-                let mut row = vec![
-                    name(line),
-                    number(p.estimate.value),
-                    interval(&p.estimate),
-                    tier(p.model.tier).to_owned(),
-                ];
-                if detail {
-                    row.extend([hyphenated(p.model.id, room), notes.of(&p.training)]);
-                }
-                rows.row(row);
-            }
-            Forecast::NoPrediction(reason) => refused.push((name(line), reason)),
+/// The predicted lines that are shown for one setting.
+struct ShownForecasts<'a> {
+    lines: Vec<&'a ForecastLine>,
+    detail: bool,
+}
+
+impl<'a> ShownForecasts<'a> {
+    fn of(forecasts: &'a Forecasts, detail: bool) -> Self {
+        // the size of the ranks' files is shown only if the size of all stored files is not predicted
+        let stores_more = forecasts.first(Quantity::Stored).is_some();
+        let is_answer = |line: &&ForecastLine| {
+            let prediction = line.forecast.prediction();
+            let is_of_ranks = line.quantity == Quantity::Ranks && !stores_more;
+            detail
+                || SHORT.contains(&line.quantity)
+                || is_of_ranks && prediction.is_some_and(Prediction::is_of_totals)
+        };
+        let lines = || forecasts.lines.iter();
+        let is_missing = |line: &&ForecastLine| line.forecast.prediction().is_none();
+        // quantities without a prediction are shown only if an answer lacks its prediction
+        let lacks = lines().filter(is_answer).any(|line| is_missing(&line));
+        Self {
+            lines: lines()
+                .filter(|line| is_answer(line) || lacks && is_missing(line))
+                .collect(),
+            detail,
         }
     }
+
+    fn predictions(&self) -> impl Iterator<Item = &'a Prediction> {
+        self.lines.iter().filter_map(|l| l.forecast.prediction())
+    }
+
+    /// Returns the heading of the interval column. It contains 95 % only if all intervals are calibrated: not those of published models, of fits to
+    /// totals, or of quantities outside [`WITH_KNOWN_COVERAGE`].
+    fn interval_heading(&self) -> &'static str {
+        let is_calibrated = |line: &&ForecastLine| {
+            line.forecast.prediction().is_none_or(|p| {
+                p.estimate.interval.is_none()
+                    || WITH_KNOWN_COVERAGE.contains(&line.quantity)
+                        && !is_published(p)
+                        && !p.is_of_totals()
+            })
+        };
+        match self.lines.iter().all(is_calibrated) {
+            true => "95 % interval",
+            false => "interval",
+        }
+    }
+
+    /// Returns the table of predictions.
+    fn table(&self, notes: &mut Notes<'a>) -> Table {
+        let said = self.interval_heading();
+        let header = ["quantity", "predicted", said, "tier", "model", "runs"];
+        let columns = if self.detail {
+            header.len()
+        } else {
+            SHORT_COLUMNS
+        };
+        let mut rows = Table::plain(header.into_iter().take(columns)).wrap(&["quantity"]);
+        let room = terminal_width().map_or(usize::MAX, |w| {
+            w.saturating_sub(BESIDE_MODEL).max(NARROWEST)
+        });
+        for line in &self.lines {
+            let Some(p) = line.forecast.prediction() else {
+                continue;
+            };
+            let mut row = vec![
+                name(line),
+                number(p.estimate.value),
+                interval(&p.estimate),
+                tier(p.model.tier).to_owned(),
+            ];
+            if self.detail {
+                row.extend([hyphenated(p.model.id, room), notes.of(&p.training)]);
+            }
+            rows.row(row);
+        }
+        rows
+    }
+
+    fn refused(&self) -> Vec<(String, &'a str)> {
+        let lines = self.lines.iter();
+        let refused = lines.filter_map(|line| match &line.forecast {
+            Forecast::NoPrediction(reason) => Some((name(line), reason.as_str())),
+            Forecast::Predicted(_) => None,
+        });
+        refused.collect()
+    }
+}
+
+fn is_published(p: &Prediction) -> bool {
+    p.model.tier == Tier::Published && p.estimate.interval.is_some()
+}
+
+fn show_forecast(
+    out: &mut Blocks,
+    forecasts: &Forecasts,
+    budget: &ScheduleBudget,
+    costs: &[RuleCost],
+    detail: bool,
+) {
+    let mapping = &forecasts.question.setting.mapping;
+    let processes = counted(mapping.processes(), "process");
+    let nodes = counted(mapping.nodes(), "node");
+    out.line(format!("{}: {processes} on {nodes}", forecasts.label));
+    let shown = ShownForecasts::of(forecasts, detail);
+    let mut notes = Notes::default();
+    let rows = shown.table(&mut notes);
     if !rows.rows.is_empty() {
         out.gap();
         out.table(rows);
     }
-    let bands = forecasts
-        .lines
-        .iter()
-        .filter(is_shown)
-        .filter_map(|l| l.forecast.prediction());
-    if bands.clone().any(is_published) {
+    if shown.predictions().any(is_published) {
         out.line("intervals of published numbers are the range of the published runs, not calibrated at 95 %");
     }
-    if bands.clone().any(Prediction::is_of_totals) {
-        let text = "the observations have no zones of images: each number is a line through the observed totals; intervals, from four runs on, are those of the line, not calibrated";
-        out.say(text);
+    if shown.predictions().any(Prediction::is_of_totals) {
+        out.say("the observations have no image zones: each number is a linear fit of the observed totals; intervals (from four runs) are those of the fit, not calibrated");
     }
-    if !detail && !forecasts.says_something_of_the_program() {
+    let says_something = forecasts.says_something_of_the_program();
+    if !detail && !says_something {
         return show_nothing(out, forecasts);
     }
-    for (what, reason) in together_by_reason(refused) {
+    for (what, reason) in together_by_reason(shown.refused()) {
         out.say(format!("{what}: no prediction: {reason}"));
     }
-    if !forecasts.says_something_of_the_program() {
+    if !says_something {
         out.say(nothing_of(forecasts));
     }
-    let observed: Vec<String> = forecasts
-        .lines
-        .iter()
-        .filter(is_shown)
-        .filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0))))
-        .collect();
-    if !observed.is_empty() {
-        out.say(format!("observed at this setting: {}", observed.join("; ")));
-    }
+    show_observed(out, shown.lines.into_iter());
     for (letter, labels) in notes.lines() {
         out.say(format!("({letter}) {labels}"));
     }
     if detail {
         show_files(out, forecasts);
     }
-    show_schedules(out, forecasts);
-    show_failures(out, forecasts, budget);
+    if let Some(reason) = &forecasts.no_schedules {
+        out.gap();
+        out.say(format!("no number of checkpoints: {reason}"));
+    }
+    let restart_s = forecasts.restart_s();
+    show_spread(
+        out,
+        &forecasts.schedules,
+        mapping.nodes(),
+        budget,
+        restart_s,
+    );
+    show_costs(out, costs);
     if detail {
         show_detail(out, forecasts);
     }
@@ -276,45 +293,38 @@ fn show_forecast(out: &mut Blocks, forecasts: &Forecasts, budget: &ScheduleBudge
     }
 }
 
+fn show_observed<'a>(out: &mut Blocks, lines: impl Iterator<Item = &'a ForecastLine>) {
+    let observed = lines.filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0))));
+    let observed: Vec<String> = observed.collect();
+    if !observed.is_empty() {
+        out.say(format!("observed at this setting: {}", observed.join("; ")));
+    }
+}
+
 fn nothing_of(forecasts: &Forecasts) -> String {
     let setting = &forecasts.question.setting;
     format!(
-        "nothing of {}.{} itself could be predicted (exit code 8)",
+        "no quantity of {}.{} itself could be predicted (exit code 8)",
         setting.app, setting.class
     )
 }
 
-/// One sentence where there is nothing to predict from: the first reason is what the others follow from.
+/// Prints only the first reason if there is no data to predict from, because all quantities then lack a prediction for the same cause.
 fn show_nothing(out: &mut Blocks, forecasts: &Forecasts) {
-    let reason = forecasts
-        .lines
-        .iter()
-        .find_map(|line| match &line.forecast {
-            Forecast::NoPrediction(reason) => Some(reason.as_str()),
-            Forecast::Predicted(_) => None,
-        });
-    let text = format!(
-        "{}: {}",
-        nothing_of(forecasts),
-        reason.unwrap_or("no reason is known")
-    );
-    out.say(text);
-    let observed: Vec<String> = forecasts
-        .lines
-        .iter()
-        .filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0))))
-        .collect();
-    if !observed.is_empty() {
-        let text = format!("observed at this setting: {}", observed.join("; "));
-        out.say(text);
-    }
+    let mut lines = forecasts.lines.iter();
+    let reason = lines.find_map(|line| match &line.forecast {
+        Forecast::NoPrediction(reason) => Some(reason.as_str()),
+        Forecast::Predicted(_) => None,
+    });
+    let reason = reason.unwrap_or("the reason is unknown");
+    out.say(format!("{}: {reason}", nothing_of(forecasts)));
+    show_observed(out, forecasts.lines.iter());
     if let Some(reason) = &forecasts.no_schedules {
-        let text = format!("no number of checkpoints: {reason}");
-        out.say(text);
+        out.say(format!("no number of checkpoints: {reason}"));
     }
 }
 
-/// What has the same reason is said once.
+/// Groups quantities that have no prediction for the same reason.
 fn together_by_reason(refused: Vec<(String, &str)>) -> Vec<(String, &str)> {
     let mut together: Vec<(String, &str)> = Vec::new();
     for (what, reason) in refused {
@@ -326,7 +336,7 @@ fn together_by_reason(refused: Vec<(String, &str)>) -> Vec<(String, &str)> {
     together
 }
 
-/// Sets of runs, each with a letter.
+/// Sets of training runs, each printed once below the table and cited by a letter.
 #[derive(Default)]
 struct Notes<'a> {
     sets: Vec<&'a [String]>,
@@ -371,7 +381,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// Labels with the mappings of one program, class and library together: `npb-bt.A 1Nx1P, 1Nx4P mpich-ch3`.
+/// Shortens labels by grouping the mappings of one program, class and library: `npb-bt.A 1Nx1P, 1Nx4P mpich-ch3`.
 fn together(labels: &[String]) -> String {
     let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for label in labels {
@@ -396,9 +406,9 @@ fn together(labels: &[String]) -> String {
         .join("; ")
 }
 
-/// Width that the other columns of the main table take.
+/// Width of all columns of the main table except the column of the model, characters.
 const BESIDE_MODEL: usize = 66;
-/// Minimum width of the model's column.
+/// Minimum width of the model's column, characters.
 const NARROWEST: usize = 14;
 
 /// Breaks a name into lines of at most `room` characters, only after hyphens.
@@ -428,170 +438,24 @@ fn show_files(out: &mut Blocks, forecasts: &Forecasts) {
     if forecasts.files.is_empty() {
         return;
     }
-    let mut rows = Table::plain([
-        "files of the ranks",
-        "MiB each",
-        "95 % interval",
-        "processes on node",
-        "",
-    ]);
-    for group in &forecasts.files {
-        rows.row([
-            group.count.to_string(),
-            number(group.size.value),
-            interval(&group.size),
-            group.node_load.to_string(),
-            if group.aggregator {
-                "aggregators".to_owned()
-            } else {
-                String::new()
-            },
-        ]);
-    }
+    let rows = Table::of(
+        &forecasts.files,
+        &[
+            ("files of the ranks", &|f| f.count.to_string()),
+            ("MiB each", &|f| number(f.size.value)),
+            ("95 % interval", &|f| interval(&f.size)),
+            ("processes on node", &|f| f.node_load.to_string()),
+            ("", &|f| match f.aggregator {
+                true => "aggregators".to_owned(),
+                false => String::new(),
+            }),
+        ],
+    );
     out.gap();
     out.table(rows);
 }
 
-fn show_schedules(out: &mut Blocks, forecasts: &Forecasts) {
-    if let Some(reason) = &forecasts.no_schedules {
-        out.gap();
-        out.say(format!("no number of checkpoints: {reason}"));
-    }
-    if forecasts.schedules.is_empty() {
-        return;
-    }
-    // what belongs together stands below each other, and sources are notes: the table fits a terminal of 80 columns
-    let header = [
-        "rule",
-        "every\n(start to start)",
-        "check-\npoints",
-        "time without\nfailures",
-        "overhead",
-    ];
-    let percent = |part: f64| {
-        if part < 10.0 {
-            format!("{} %", number(100.0 * part))
-        } else {
-            format!("{:.0} times", part + 1.0)
-        }
-    };
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let with_range = |value: Option<String>, range: Option<[String; 2]>| match range {
-        Some([low, high]) => format!("{}\n{low} …\n{high}", or_none(value)),
-        None => or_none(value),
-    };
-    let mut rows = Table::plain(header);
-    for (note, s) in (1..).zip(&forecasts.schedules) {
-        let every = s
-            .interval_range_s
-            .map(|range| [duration(range.low), duration(range.high)]);
-        let overhead = s
-            .overhead_range
-            .map(|range| [percent(range.low), percent(range.high)]);
-        rows.row([
-            format!("{} [{note}]", s.rule),
-            with_range(s.interval_s.map(duration), every),
-            or_none(s.checkpoints.map(|count| count.to_string())),
-            or_none(s.total_s.map(duration)),
-            with_range(s.overhead.map(percent), overhead),
-        ]);
-    }
-    out.gap();
-    out.table(rows);
-    for (note, s) in (1..).zip(&forecasts.schedules) {
-        out.say(format!("[{note}] {}", s.source));
-    }
-}
-
-/// What the run takes on average with failures, and what is lost to what: below the schedules, whose times are without any.
-fn show_failures(out: &mut Blocks, forecasts: &Forecasts, budget: &ScheduleBudget) {
-    let expected: Vec<(&str, &ExpectedRun)> = forecasts
-        .schedules
-        .iter()
-        .filter_map(|s| Some((s.rule, s.with_failures.as_ref()?)))
-        .collect();
-    let nodes = forecasts.question.setting.mapping.nodes();
-    let whose = match (budget.mtbf_s, budget.mtbf_node_s) {
-        (Some(job_s), _) => format!(
-            "{} between failures of the whole job, whatever its nodes (--mtbf)",
-            long_duration(job_s)
-        ),
-        (None, Some(node_s)) if nodes > 1 => format!(
-            "{} between failures of a node (--mtbf-node), which is {} between those of the job on {nodes} nodes",
-            long_duration(node_s),
-            long_duration(node_s / f64::from(nodes))
-        ),
-        (None, Some(node_s)) => format!(
-            "{} between failures of a node (--mtbf-node), and so of the job on 1 node",
-            long_duration(node_s)
-        ),
-        (None, None) => return,
-    };
-    if forecasts.schedules.is_empty() {
-        return;
-    }
-    let mut text = format!("on average {whose}");
-    if let Some((_, run)) = expected.last() {
-        text += &format!(": {} during the run", failures(run.failures));
-    }
-    out.gap();
-    out.say(text);
-    if expected.is_empty() {
-        return;
-    }
-    let mut rows = Table::plain([
-        "with failures",
-        "expected\ntotal time",
-        "lost",
-        "of it to\ncheckpoints",
-        "rework",
-        "restarts",
-    ]);
-    for (rule, run) in expected {
-        let lost = run.checkpoints_s + run.rework_s + run.restarts_s;
-        rows.row([
-            rule.to_owned(),
-            duration(run.total_s),
-            format!("{:.1} %", 100.0 * lost / run.total_s),
-            duration(run.checkpoints_s),
-            duration(run.rework_s),
-            duration(run.restarts_s),
-        ]);
-    }
-    out.gap();
-    out.table(rows);
-    let restart = match budget.restart_s {
-        Some(restart_s) => format!("a restart takes {} (--restart-time)", duration(restart_s)),
-        None => "a restart is assumed to take as long as a checkpoint (--restart-time)".to_owned(),
-    };
-    out.say(format!(
-                "expected time: J. T. Daly 2006, failures at random, also during checkpoints and restarts; {restart}"
-            ));
-}
-
-/// A number of failures on average.
-fn failures(count: f64) -> String {
-    if (count - 1.0).abs() < 0.005 {
-        "1 failure".to_owned()
-    } else if count < 0.01 {
-        format!("{count:.1e} failures")
-    } else {
-        format!("{} failures", number(count))
-    }
-}
-
-/// A duration that may be years.
-fn long_duration(seconds: f64) -> String {
-    const DAY_S: f64 = 86_400.0;
-    const YEAR_S: f64 = 365.25 * DAY_S;
-    match seconds {
-        s if s >= 2.0 * YEAR_S => format!("{:.1} years", s / YEAR_S),
-        s if s >= 3.0 * DAY_S => format!("{:.1} days", s / DAY_S),
-        s => duration(s),
-    }
-}
-
-/// Every model that was tried for each quantity, by tier.
+/// Prints every model that was tried for each quantity, with its tier: the data that the model needs.
 fn show_detail(out: &mut Blocks, forecasts: &Forecasts) {
     for line in &forecasts.lines {
         let p = match &line.forecast {
@@ -617,20 +481,18 @@ fn show_detail(out: &mut Blocks, forecasts: &Forecasts) {
             "predicted",
             "own interval",
             "left out",
-            "parameters, or why not",
+            "parameters, or reason for none",
         ])
-        .wrap(&["parameters, or why not"]);
+        .wrap(&["parameters, or reason for none"]);
         let mut ordered: Vec<&CandidateAnswer> = p.candidates.iter().collect();
         ordered.sort_by_key(|c| (c.model.tier, !c.chosen));
         for c in ordered {
             rows.row([
                 format!("{}{}", if c.chosen { "> " } else { "  " }, c.model.id),
                 tier(c.model.tier).to_owned(),
-                c.estimate
-                    .map_or_else(|| "-".to_owned(), |e| number(e.value)),
-                c.estimate.as_ref().map_or_else(|| "-".to_owned(), interval),
-                c.leave_one_out_pct
-                    .map_or_else(|| "-".to_owned(), |e| format!("{e:.2} %")),
+                or_dash(c.estimate, |e| number(e.value)),
+                or_dash(c.estimate.as_ref(), interval),
+                or_dash(c.leave_one_out_pct, |e| format!("{e:.2} %")),
                 c.refused
                     .clone()
                     .unwrap_or_else(|| parameters(&c.parameters)),
@@ -651,7 +513,7 @@ fn parameters(all: &[Parameter]) -> String {
     all.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Four significant digits.
+/// Formats a number with four significant digits.
 fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -665,10 +527,11 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// Compares predictions with measurements: for each quantity the count, the errors, and how often the interval covers the measured value.
+/// Compares predictions with measurements: for each quantity the number of points, the errors, and how often the interval contains the measured
+/// value.
 fn show_judged(out: &mut Blocks, judged: &[HeldOutForecast]) {
     if judged.is_empty() {
-        return out.line("nothing was held out: --train selects the observations to train on, and the others are predicted");
+        return out.line("no observations were held out: --train selects those to train on; the others are predicted");
     }
     let mut by: BTreeMap<Quantity, Vec<&HeldOutForecast>> = BTreeMap::new();
     for j in judged {

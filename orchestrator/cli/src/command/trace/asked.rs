@@ -1,12 +1,13 @@
-//! What the user gives beside traces: thresholds, images.
+//! Options of `cvc trace` that name further files: thresholds, images.
 
 use crate::{exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::point::CheckpointerKind;
+use cvc_trace::ZoneSink;
 use cvc_trace::findings::Thresholds;
-use cvc_trace_show::ZoneSink;
 use std::{fs, path::Path};
 
-/// The thresholds of a TOML file; what it does not name stays as it is.
+/// Reads thresholds from a TOML file; thresholds that it does not set keep their defaults.
 pub fn thresholds(path: Option<&Utf8Path>) -> Result<Thresholds, Failure> {
     let Some(path) = path else {
         return Ok(Thresholds::default());
@@ -19,7 +20,7 @@ pub fn thresholds(path: Option<&Utf8Path>) -> Result<Thresholds, Failure> {
     let text = fs::read_to_string(path).map_err(|e| {
         wrong(
             format!("cannot read {path}: {e}"),
-            "--thresholds names a TOML file",
+            "give a TOML file with --thresholds",
         )
     })?;
     toml::from_str(&text).map_err(|e| {
@@ -34,7 +35,7 @@ pub fn thresholds(path: Option<&Utf8Path>) -> Result<Thresholds, Failure> {
     })
 }
 
-/// The images whose writes are looked for: files, or directories of a checkpoint.
+/// Opens the images whose writes are searched in the trace: files, or the images of checkpoint directories.
 pub fn zones(paths: &[Utf8PathBuf]) -> Result<Option<ZoneSink>, Failure> {
     if paths.is_empty() {
         return Ok(None);
@@ -50,7 +51,8 @@ pub fn zones(paths: &[Utf8PathBuf]) -> Result<Option<ZoneSink>, Failure> {
                 entries
                     .into_iter()
                     .filter(|e| {
-                        e.file_name().starts_with("ckpt_") && e.file_name().ends_with(".dmtcp")
+                        let name = e.file_name();
+                        CheckpointerKind::all_driven().any(|(_, of)| of.is_image(name))
                     })
                     .map(camino::Utf8DirEntry::into_path),
             );
@@ -67,7 +69,7 @@ pub fn zones(paths: &[Utf8PathBuf]) -> Result<Option<ZoneSink>, Failure> {
     if let Some(first) = gzip.first() {
         return Err(unreadable(
             format!(
-                "{first} is gzip'd: what its process wrote went through a pipe, and says nothing of zones"
+                "{first} is gzip'd: its process wrote through a pipe, so its writes show no zones"
             ),
             Some("trace a run with `compression = \"none\"`"),
         ));

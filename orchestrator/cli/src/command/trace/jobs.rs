@@ -1,36 +1,36 @@
-//! Several Darshan logs: a table of jobs, their sum, and the files that several of them touch.
+//! Several Darshan logs: a table of the jobs, their sum, and the files that several jobs access.
 
 use super::read;
 use crate::{
     args::TraceArgs,
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, tell},
+    output::{self, emit},
     text::shown,
 };
 use camino::Utf8Path;
 use cvc_core::units::{counted, duration, size};
 use cvc_os::atomic_file::{Durability, write_by};
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, format::percent, or_dash};
+use cvc_trace::document::{JobsDocument, write_files_csv, write_jobs_csv};
 use cvc_trace::{
     TraceKind,
     jobs::{JobFilter, JobRow, Jobs, darshan_logs_below},
     kind_of,
 };
-use cvc_trace_show::{JobsDocument, write_files_csv, write_jobs_csv};
 use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
-/// Jobs and files that are listed at most.
+/// Maximum number of jobs and files listed.
 const LISTED: usize = 15;
 
-/// The logs, if these are several logs of Darshan; `None` of one trace.
+/// Returns the logs if the arguments are several logs of Darshan; `None` if they are one trace.
 pub fn logs(args: &TraceArgs) -> Result<Option<Vec<PathBuf>>, Failure> {
     let (mut logs, mut is_deep) = (Vec::new(), false);
     for path in &args.files {
-        // a run has one trace, also of several logs
+        // a run's directory is one trace, even if it has several logs
         if read::of_run(path) != *path {
             return one_trace(args);
         }
@@ -54,7 +54,7 @@ pub fn logs(args: &TraceArgs) -> Result<Option<Vec<PathBuf>>, Failure> {
     }
 }
 
-/// Refuses what only several logs have.
+/// Refuses options that only apply to several logs; otherwise returns `None`.
 fn one_trace(args: &TraceArgs) -> Result<Option<Vec<PathBuf>>, Failure> {
     let given = [
         ("--files-csv", args.files_csv.is_some()),
@@ -63,7 +63,7 @@ fn one_trace(args: &TraceArgs) -> Result<Option<Vec<PathBuf>>, Failure> {
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(usage(
-            format!("{option} is for several logs of Darshan, and this is one trace"),
+            format!("{option} is for several logs of Darshan, but this is one trace"),
             "give a directory with logs, or several of them",
         )),
         None => Ok(None),
@@ -82,7 +82,7 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
     if let Some((option, _)) = refused.iter().find(|(_, is_given)| *is_given) {
         return Err(usage(
             format!(
-                "{option} is for one trace, and these are {} logs",
+                "{option} is for one trace, but these are {} logs",
                 logs.len()
             ),
             "give one of the logs",
@@ -105,14 +105,15 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
         return Err(unreadable(message, None));
     }
     let document = JobsDocument::new(&jobs, args.all);
-    let mut is_written = false;
     if let Some(path) = &args.csv {
-        is_written |= write_csv(path, |to| write_jobs_csv(&document.jobs, to))?;
+        write_csv(path, |to| write_jobs_csv(&document.jobs, to))?;
     }
     if let Some(path) = &args.files_csv {
-        is_written |= write_csv(path, |to| write_files_csv(&jobs.files(), to))?;
+        write_csv(path, |to| write_files_csv(&jobs.files(), to))?;
     }
-    if is_written {
+    let mut tables = [&args.csv, &args.files_csv].into_iter().flatten();
+    // with a table on standard output, nothing else is printed there
+    if tables.any(|path| path == STANDARD_OUTPUT) {
         for unread in &jobs.unread {
             output::note(format_args!(
                 "not read: {}: {}",
@@ -125,30 +126,31 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
     output::answer(args.json, &document, |out| print(out, &document, args.all))?;
     if !args.json {
         for path in [&args.csv, &args.files_csv].into_iter().flatten() {
-            tell(shown(path));
+            emit(shown(path));
         }
     }
     Ok(ExitStatus::Done)
 }
 
-/// Writes CSV. Returns whether it went to standard output, to which nothing else is written then.
+/// The path that means standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Writes CSV to a file or to standard output.
 fn write_csv(
     path: &Utf8Path,
     write: impl Fn(&mut dyn Write) -> io::Result<()>,
-) -> Result<bool, Failure> {
-    if path == "-" {
+) -> Result<(), Failure> {
+    if path == STANDARD_OUTPUT {
         let mut out = BufWriter::new(output::shown());
         write(&mut out)?;
-        out.flush()?;
-        return Ok(true);
+        return Ok(out.flush()?);
     }
     write_by(path.as_ref(), Durability::Visible, |file| {
         let mut out = BufWriter::new(file);
         write(&mut out)?;
         out.flush()
     })
-    .map_err(|e| read::cannot_write(path.as_str(), &e))?;
-    Ok(false)
+    .map_err(|e| read::cannot_write(path.as_str(), &e))
 }
 
 fn last_part(path: &Path) -> String {
@@ -158,24 +160,17 @@ fn last_part(path: &Path) -> String {
         .into_owned()
 }
 
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
-}
-
 fn print(out: &mut Blocks, of: &JobsDocument<'_>, all: bool) {
     let most = if all { usize::MAX } else { LISTED };
     let sum = &of.sum;
     let text = format!(
         "{} of {}, {} of run time: {} read, {} written; {} of the time of the processes in I/O.",
         counted(sum.jobs, "job"),
-        match sum.processes {
-            1 => "1 process".to_owned(),
-            n => format!("{n} processes"),
-        },
+        counted(sum.processes, "process"),
         duration(sum.run_time_s),
         size(sum.read_bytes as f64),
         size(sum.written_bytes as f64),
-        percent(sum.io_share)
+        or_dash(sum.io_share, percent)
     );
     out.say(text);
     for unread in of.unread {
@@ -189,10 +184,7 @@ fn print(out: &mut Blocks, of: &JobsDocument<'_>, all: bool) {
         ));
     }
     if of.more_files > 0 {
-        out.line(format!(
-            "files of which there are too many to list: {}",
-            of.more_files
-        ));
+        out.line(format!("files too numerous to list: {}", of.more_files));
     }
     let with_notes: Vec<&&JobRow> = of.jobs.iter().filter(|job| !job.notes.is_empty()).collect();
     for job in with_notes.iter().take(most) {
@@ -206,66 +198,44 @@ fn print(out: &mut Blocks, of: &JobsDocument<'_>, all: bool) {
         ));
     }
     if !of.jobs.is_empty() {
+        let rows = Table::of(
+            of.jobs.iter(),
+            &[
+                ("log", &|j| last_part(&j.log)),
+                ("program", &|j| last_part(Path::new(&j.program))),
+                ("processes", &|j| j.processes.to_string()),
+                ("run time", &|j| or_dash(j.run_time_s, duration)),
+                ("read", &|j| size(j.read_bytes as f64)),
+                ("written", &|j| size(j.written_bytes as f64)),
+                ("MiB/s", &|j| or_dash(j.mib_s, |r| format!("{r:.1}"))),
+                ("in I/O", &|j| or_dash(j.io_share, percent)),
+            ],
+        );
         out.gap();
-        let head = [
-            "log",
-            "program",
-            "processes",
-            "run time",
-            "read",
-            "written",
-            "MiB/s",
-            "in I/O",
-        ];
-        let mut rows = Table::plain(head).wrap(&["log", "program"]);
-        for job in of.jobs.iter().take(most) {
-            rows.row([
-                last_part(&job.log),
-                last_part(Path::new(&job.program)),
-                job.processes.to_string(),
-                job.run_time_s.map_or_else(|| "-".to_owned(), duration),
-                size(job.read_bytes as f64),
-                size(job.written_bytes as f64),
-                job.mib_s
-                    .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
-                percent(job.io_share),
-            ]);
-        }
-        out.table(rows);
-        if of.jobs.len() > most {
-            out.line(format!(
-                "and {}; --all lists them",
-                counted(of.jobs.len() - most, "more job")
-            ));
-        }
+        let rows = rows.wrap(&["log", "program"]);
+        out.first_rows(rows, most, |n| more(n, "more job"));
     }
-    let several = of.files.len();
-    if several > 0 {
-        out.gap();
+    if !of.files.is_empty() {
         let first = if all { "file" } else { "file of several jobs" };
-        let head = [
-            first, "module", "jobs", "reads", "read", "writes", "written",
-        ];
-        let mut rows = Table::plain(head).wrap(&[first]);
-        for file in of.files.iter().take(most) {
-            rows.row([
-                file.file.clone(),
-                file.module.to_owned(),
-                file.jobs.to_string(),
-                file.reads.to_string(),
-                size(file.read_bytes as f64),
-                file.writes.to_string(),
-                size(file.written_bytes as f64),
-            ]);
-        }
-        out.table(rows);
-        if several > most {
-            out.line(format!(
-                "and {}; --all lists them",
-                counted(several - most, "more file")
-            ));
-        }
+        let rows = Table::of(
+            of.files.iter(),
+            &[
+                (first, &|f| f.file.clone()),
+                ("module", &|f| f.module.to_owned()),
+                ("jobs", &|f| f.jobs.to_string()),
+                ("reads", &|f| f.reads.to_string()),
+                ("read", &|f| size(f.read_bytes as f64)),
+                ("writes", &|f| f.writes.to_string()),
+                ("written", &|f| size(f.written_bytes as f64)),
+            ],
+        );
+        out.gap();
+        out.first_rows(rows.wrap(&[first]), most, |n| more(n, "more file"));
     }
+}
+
+fn more(n: usize, what: &str) -> String {
+    format!("and {}; --all lists them", counted(n, what))
 }
 
 fn usage(message: String, hint: &str) -> Failure {

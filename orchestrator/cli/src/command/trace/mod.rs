@@ -5,11 +5,13 @@ mod jobs;
 mod read;
 mod show;
 
+pub use read::of_run;
+
 use crate::{
     args::{TraceArgs, TraceCommand, TraceCompareArgs},
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, tell},
+    output::{self, emit},
     text::shown,
 };
 use cvc_os::{
@@ -17,11 +19,10 @@ use cvc_os::{
     output_file::{self, write_by},
 };
 use cvc_show::Table;
+use cvc_show::{PlotSink, trace_page};
+use cvc_trace::document::{CounterRecords, TraceDocument, compare};
+use cvc_trace::{All, CsvEvents, CsvRecords, OrderSink, Perfetto, ZoneSink, ZoneTimes};
 use cvc_trace::{RecordSums, Sink, TraceOrigin, profile::Profiler};
-use cvc_trace_show::{
-    All, CsvEvents, CsvRecords, Perfetto, PlotSink, Records, TraceDocument, ZoneSink, ZoneTimes,
-    compare, page,
-};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 
@@ -35,16 +36,17 @@ pub fn trace(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// What is kept of one reading.
+/// The collectors that one pass over the events fills.
 struct Keepers {
     profiler: Profiler,
+    orders: OrderSink,
     zones: Option<ZoneSink>,
     perfetto: Option<Perfetto>,
     plots: Option<PlotSink>,
-    records: Records,
+    records: CounterRecords,
 }
 
-/// Where CSV goes: events, or the records of counters where a log has nothing else.
+/// Destination of CSV: events, or the records of counters if a log has no events.
 enum Csv<W> {
     Events(CsvEvents<W>),
     Records(CsvRecords<W>),
@@ -73,7 +75,7 @@ impl Keepers {
         args: &TraceArgs,
         csv: Option<&mut Csv<W>>,
     ) -> Result<TraceOrigin, Failure> {
-        let mut sinks: Vec<&mut dyn Sink> = vec![&mut self.profiler];
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut self.profiler, &mut self.orders];
         if let Some(zones) = &mut self.zones {
             sinks.push(zones);
         }
@@ -102,14 +104,15 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     let limits = asked::thresholds(args.thresholds.as_deref())?;
     let mut keepers = Keepers {
         profiler: Profiler::default(),
+        orders: OrderSink::default(),
         zones: asked::zones(&args.images)?,
         perfetto: args.perfetto.as_ref().map(|_| Perfetto::default()),
         plots: args.html.as_ref().map(|_| PlotSink::default()),
-        records: Records::default(),
+        records: CounterRecords::default(),
     };
     let csv_of_events = args.csv.is_none() || read::has_events(&args.files)?;
     let origin = match args.csv.as_deref().map(camino::Utf8Path::as_str) {
-        // the lines themselves are the output: nothing else is printed
+        // CSV goes to standard output: nothing else is printed there
         Some("-") => {
             let mut csv = Csv::new(BufWriter::new(output::shown()), csv_of_events)?;
             keepers.read(args, Some(&mut csv))?;
@@ -131,6 +134,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     };
     let Keepers {
         profiler,
+        orders,
         zones,
         perfetto,
         plots,
@@ -145,17 +149,18 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         .map_err(|e| read::cannot_write(path.as_str(), &e))?;
         if left_out > 0 {
             output::note(format_args!(
-                "{}: {left_out} events more than a browser can show are not in it",
+                "{}: {left_out} events were omitted, beyond what a browser can show",
                 shown(path)
             ));
         }
     }
     let profile = profiler.finish();
-    let document = read::document(args, &origin, &profile, records, &limits);
+    let document =
+        read::document(args, &origin, &profile, records, &limits).with_orders(orders.finish());
     let zones = zones.map(ZoneSink::finish);
     if let (Some(path), Some(plots)) = (&args.html, plots) {
         let plots = plots.finish().with_logs(&origin.logs);
-        let page = page(&document, &plots).map_err(|e| Failure::Other {
+        let page = trace_page(&document, &plots).map_err(|e| Failure::Other {
             status: ExitStatus::Internal,
             message: e.to_string(),
             hint: None,
@@ -168,7 +173,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         .flatten()
     {
         if !args.json {
-            tell(shown(path));
+            emit(shown(path));
         }
     }
     let answer = TraceAnswer {
@@ -181,7 +186,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// What `--json` prints of one trace.
+/// The output of `--json` for one trace.
 #[derive(Serialize)]
 struct TraceAnswer<'a> {
     #[serde(flatten)]
@@ -198,8 +203,8 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
         let profile = profiler.finish();
         let head = read::head(files, &origin);
         let document: TraceDocument =
-            cvc_trace_show::document(head, &profile, &[], args.gap.map(read::nanoseconds))
-                .with_counters(&origin.logs, Records::default());
+            cvc_trace::document::document(head, &profile, &[], args.gap.map(read::nanoseconds))
+                .with_counters(&origin.logs, CounterRecords::default());
         Ok((profile, document))
     };
     let (a, b) = (read_one(&args.first)?, read_one(&args.second)?);
@@ -217,7 +222,7 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
             let order = if found.order_known {
                 "in the same order"
             } else {
-                "as far as counters tell, which have no order"
+                "according to the counters, which have no order"
             };
             out.line(format!("the same operations {order}: {same}"));
         }

@@ -1,28 +1,28 @@
-//! From files to what is said of them.
+//! Reads trace files and describes their content.
 
 use crate::{args::TraceArgs, exit_status::ExitStatus, failure::Failure, output};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_trace::document::{CounterRecords, TraceDocument, TraceHead};
 use cvc_trace::{
     EachRecord, Event, FileId, Missing, Process, ProcessId, Sink, TraceError, TraceOrigin,
-    findings::{Asked, Thresholds, facts_of_profile, findings},
+    findings::{RequestedSettings, Thresholds, facts_of_profile, findings},
     profile::Profile,
     read_trace,
 };
-use cvc_trace_show::{Records, TraceDocument, TraceHead};
 use std::{
     io,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-/// Reads the files of one trace into a sink, and each record of counters into `each`; shows how far it is.
+/// Reads the files of one trace into a sink, passes each record of counters to `each`, and shows the progress.
 pub fn read(
     files: &[Utf8PathBuf],
     sink: &mut dyn Sink,
     each: EachRecord<'_>,
 ) -> Result<TraceOrigin, Failure> {
     let files = paths(files);
-    let mut progress = Progress {
+    let mut progress = EventProgress {
         sink,
         bar: output::bar(),
         started: Instant::now(),
@@ -34,7 +34,7 @@ pub fn read(
     read.map_err(explain)
 }
 
-/// Whether a trace has single operations, and not only counters.
+/// Returns whether a trace contains single operations, not only counters.
 pub fn has_events(files: &[Utf8PathBuf]) -> Result<bool, Failure> {
     cvc_trace::has_events(&paths(files)).map_err(explain)
 }
@@ -44,9 +44,9 @@ fn paths(files: &[Utf8PathBuf]) -> Vec<PathBuf> {
     files.iter().map(path).collect()
 }
 
-/// A run's directory stands for the trace in it.
+/// Returns the path of the trace in a run's directory; any other path unchanged.
 pub fn of_run(path: &Utf8Path) -> Utf8PathBuf {
-    ["trace", "run.darshan"]
+    ["trace", "run.darshan", "dftracer"]
         .map(|name| path.join(name))
         .into_iter()
         .find(|inside| inside.exists())
@@ -58,10 +58,10 @@ fn explain(error: TraceError) -> Failure {
         TraceError::Sink(error) => Failure::from(error),
         error @ (TraceError::Read { .. } | TraceError::NotATrace { .. }) => {
             let text = error.to_string();
-            // a reader that knows better than this says so itself
+            // the hint of a more specific reader takes precedence
             let (message, hint) = text.split_once("; hint: ").unwrap_or((
                 &text,
-                "traces are logs of Darshan, files of `strace -ff -ttt -T -y`, and .pfw files of DFTracer; a run's directory stands for the trace in it",
+                "traces are logs of Darshan, files of `strace -ff -ttt -T -y`, and .pfw files of DFTracer; a run's directory gives the trace in it",
             ));
             Failure::Other {
                 status: ExitStatus::Unreadable,
@@ -84,7 +84,7 @@ pub fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// Where a trace is from, as documents say it.
+/// Returns the head of the JSON document: the files and the origin of a trace.
 pub fn head(files: &[Utf8PathBuf], origin: &TraceOrigin) -> TraceHead {
     TraceHead {
         tracer: origin.kind.word().to_owned(),
@@ -97,13 +97,13 @@ pub fn head(files: &[Utf8PathBuf], origin: &TraceOrigin) -> TraceHead {
     }
 }
 
-/// Everything that is said of a trace. Findings of a Darshan log come from its counters, which have all operations; who wrote which places only
-/// its segments tell.
+/// Describes a trace. For a Darshan log, findings come from its counters, which include all operations; only its segments show which process wrote
+/// which range.
 pub fn document(
     args: &TraceArgs,
     origin: &TraceOrigin,
     profile: &Profile,
-    records: Records,
+    records: CounterRecords,
     limits: &Thresholds,
 ) -> TraceDocument {
     let of_events = facts_of_profile(profile);
@@ -114,12 +114,12 @@ pub fn document(
         }
         None => of_events,
     };
-    let asked = Asked {
+    let asked = RequestedSettings {
         aggregators: args.aggregators,
         in_campaign: args.files.iter().any(|path| of_run(path) != *path),
     };
     let found = findings(&facts, asked, limits);
-    cvc_trace_show::document(
+    cvc_trace::document::document(
         head(&args.files, origin),
         profile,
         &found,
@@ -128,18 +128,18 @@ pub fn document(
     .with_counters(&origin.logs, records)
 }
 
-/// Counts events, and tells how many after a while.
-struct Progress<'a> {
+/// Counts the events read, and after some time shows their number.
+struct EventProgress<'a> {
     sink: &'a mut dyn Sink,
     bar: output::Bar,
     started: Instant,
     events: u64,
 }
 
-/// Events between two looks at the clock.
+/// Number of events between two reads of the clock.
 const BETWEEN: u64 = 1 << 16;
 
-impl Sink for Progress<'_> {
+impl Sink for EventProgress<'_> {
     fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()> {
         self.sink.process(id, process)
     }

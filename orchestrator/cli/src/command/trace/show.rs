@@ -1,20 +1,21 @@
-//! A trace on a terminal.
+//! Prints the description of a trace.
 
 use cvc_core::units::{counted, duration, size};
-use cvc_show::{Blocks, Table};
-use cvc_trace_show::{
-    BurstKind, ShownCounts, ShownFile, ShownFinding, ShownLayer, ShownModule, TraceDocument,
-    ZoneTimes, severities,
+use cvc_show::{Blocks, Table, or_dash};
+use cvc_trace::document::{
+    BurstKind, ShownCounts, ShownFile, ShownModule, TraceDocument, severities,
 };
+use cvc_trace::findings::{Finding, Severity};
+use cvc_trace::{LayerTotal, ZoneTimes};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files, processes and bursts that are listed at most; JSON has all.
+/// Maximum number of files, processes and bursts listed; JSON has all.
 const LISTED: usize = 15;
 
-/// Findings of one code that are listed at most.
+/// Maximum number of findings listed that have the same finding code.
 const ALIKE: usize = 3;
 
-/// What moved, and the rhythm.
+/// Summarizes a trace in a sentence: operations, bytes, and the rhythm of bursts.
 pub fn in_a_sentence(of: &TraceDocument) -> String {
     let mut sentence = if of.logs.is_empty() {
         of_events(of)
@@ -47,7 +48,8 @@ fn of_events(of: &TraceDocument) -> String {
     )
 }
 
-/// Totals of the lowest interfaces; then what is counted above them, and which part of it events are.
+/// Summarizes a log's counters: totals at the lowest interfaces, counts at the interfaces above, differences between events and totals, and
+/// incomplete modules.
 fn of_counters(of: &TraceDocument) -> String {
     let run_s: Vec<f64> = of.logs.iter().filter_map(|log| log.run_time_s).collect();
     let by = of.trace.ranks.map_or_else(String::new, |ranks| {
@@ -81,15 +83,15 @@ fn of_counters(of: &TraceDocument) -> String {
         size(total.written_bytes as f64),
         size(total.read_bytes as f64)
     );
-    let lowest: BTreeMap<&str, ShownLayer> = of.logs.iter().flat_map(|log| &log.lowest).fold(
+    let lowest: BTreeMap<&str, LayerTotal> = of.logs.iter().flat_map(|log| &log.lowest).fold(
         BTreeMap::new(),
         |mut all, (name, layer)| {
             let sum = all.entry(*name).or_default();
-            *sum = ShownLayer::sum([*sum, *layer].iter());
+            *sum = LayerTotal::sum([*sum, *layer].iter());
             all
         },
     );
-    let ops = |layer: &ShownLayer| {
+    let ops = |layer: &LayerTotal| {
         format!(
             "{} and {}",
             counted(layer.writes, "write"),
@@ -108,17 +110,17 @@ fn of_counters(of: &TraceDocument) -> String {
         .filter_map(|m| {
             let of = m.counts.as_ref()?;
             let (writes, reads) = (of.writes?, of.reads?);
-            let layer = ShownLayer {
+            let layer = LayerTotal {
                 writes,
                 reads,
-                ..ShownLayer::default()
+                ..LayerTotal::default()
             };
             (writes.saturating_add(reads) > 0).then(|| format!("{} {}", m.module, ops(&layer)))
         })
         .collect();
     if !above.is_empty() {
         text.push_str(&format!(
-            " The layers above, which are not added: {}.",
+            " The layers above, not added: {}.",
             above.join("; ")
         ));
     }
@@ -131,18 +133,18 @@ fn of_counters(of: &TraceDocument) -> String {
         .collect();
     if !incomplete.is_empty() {
         text.push_str(&format!(
-            " Darshan had no memory for all records of {}: the true numbers are larger.",
+            " Darshan ran out of memory for records of {}: the true numbers are larger.",
             incomplete.join(", ")
         ));
     }
     text
 }
 
-/// How the events of a log differ from its counters.
+/// Describes how the events of a log differ from its counters.
 fn of_missing_events(
-    total: &ShownLayer,
-    events: &ShownLayer,
-    streams: Option<&ShownLayer>,
+    total: &LayerTotal,
+    events: &LayerTotal,
+    streams: Option<&LayerTotal>,
 ) -> String {
     let mut text = String::new();
     for (what, all, of_events, by_streams) in [
@@ -181,13 +183,13 @@ fn of_missing_events(
 }
 
 pub fn show(out: &mut Blocks, of: &TraceDocument, zones: Option<&ZoneTimes>, all: bool) {
+    let limit = if all { usize::MAX } else { LISTED };
     out.say(in_a_sentence(of));
     if of.trace.partial {
-        out.line("The run did not come to its end: this is what was recorded until then.");
+        out.line("The run did not finish: this is the record until then.");
     }
     for missing in of.missing.iter().take(LISTED) {
-        let text = format!("missing: {}: {}", missing.part, missing.problem);
-        out.say(text);
+        out.say(format!("missing: {}: {}", missing.part, missing.problem));
     }
     let more = of.missing.len().saturating_sub(LISTED) as u64 + of.more_missing;
     if more > 0 {
@@ -195,121 +197,136 @@ pub fn show(out: &mut Blocks, of: &TraceDocument, zones: Option<&ZoneTimes>, all
             "missing: {more} more; --json has the first hundred"
         ));
     }
-    let is_good = |f: &&ShownFinding| f.severity == "good" || f.severity == "info";
-    let told: Vec<&ShownFinding> = of.findings.iter().filter(|f| all || !is_good(f)).collect();
-    let hides = told.len() < of.findings.len();
-    let counts = format!(
-        "Findings: {}{}",
-        severities(&of.findings),
-        if hides { "; --all lists all" } else { "" }
-    );
-    out.gap();
-    out.say(counts);
-    if !told.is_empty() {
-        let mut before: BTreeMap<&str, usize> = BTreeMap::new();
-        for finding in told {
-            let same = before.entry(finding.code).or_default();
-            *same += 1;
-            if !all && *same > ALIKE {
-                continue;
-            }
-            let drishti = finding
-                .drishti
-                .map_or_else(String::new, |code| format!(" (Drishti {code})"));
-            let file = finding
-                .file
-                .as_ref()
-                .map_or_else(String::new, |file| format!("{file}: "));
-            let text = format!(
-                "{} {}{drishti}: {file}{}",
-                finding.code, finding.severity, finding.evidence
-            );
-            out.say(text);
-            if let Some(hint) = finding.hint {
-                out.item(1, format!("hint: {hint}"));
-            }
-        }
-        for (code, n) in before.into_iter().filter(|(_, n)| !all && *n > ALIKE) {
-            let more = counted((n - ALIKE) as u64, "more file");
-            out.line(format!("{code}: {more}; --all lists them"));
-        }
-    }
+    show_findings(out, &of.findings, all);
     show_modules(out, of);
     if all {
         show_records(out, of);
     }
-    let files: Vec<&ShownFile> = of
-        .files
-        .iter()
-        .filter(|f| all || f.of_run && f.reads.operations.max(f.writes.operations) > 0)
-        .collect();
-    if !files.is_empty() {
-        out.gap();
-        let mut rows = Table::plain([
-            "file",
-            "writes",
-            "written",
-            "MiB/s",
-            "writers",
-            "pattern of writes",
-            "reads",
-            "read",
-        ])
-        .wrap(&["file", "pattern of writes"]);
-        for file in files.iter().take(if all { usize::MAX } else { LISTED }) {
-            let rate = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.1}"));
-            rows.row([
-                file.path.clone(),
-                file.writes.operations.to_string(),
-                size(file.writes.bytes as f64),
-                rate(file.writes.bandwidth_mib_s),
-                writers(file),
-                file.writes.pattern.clone(),
-                file.reads.operations.to_string(),
-                size(file.reads.bytes as f64),
-            ]);
-        }
-        out.table(rows);
-        if !all && files.len() > LISTED {
-            out.line(format!(
-                "and {} more files; --all lists them",
-                files.len() - LISTED
-            ));
-        }
-    }
-    let bursts: Vec<_> = of
-        .bursts
-        .iter()
-        .filter(|b| b.kind == BurstKind::Write)
-        .collect();
+    show_files(out, of, limit);
+    let bursts = of.bursts.iter();
+    let bursts: Vec<_> = bursts.filter(|b| b.kind == BurstKind::Write).collect();
     if bursts.len() > 1 {
+        let rows = Table::of(
+            bursts,
+            &[
+                ("burst of writes", &|b| format!("{:.3} s", b.start_s)),
+                ("ends", &|b| format!("{:.3} s", b.end_s)),
+                ("writes", &|b| b.operations.to_string()),
+                ("written", &|b| size(b.bytes as f64)),
+                ("MiB/s", &|b| rate(b.bandwidth_mib_s)),
+            ],
+        );
         out.gap();
-        let mut rows = Table::plain(["burst of writes", "ends", "writes", "written", "MiB/s"]);
-        for burst in bursts.iter().take(if all { usize::MAX } else { LISTED }) {
-            rows.row([
-                format!("{:.3} s", burst.start_s),
-                format!("{:.3} s", burst.end_s),
-                burst.operations.to_string(),
-                size(burst.bytes as f64),
-                burst
-                    .bandwidth_mib_s
-                    .map_or_else(|| "-".to_owned(), |r| format!("{r:.1}")),
-            ]);
-        }
-        out.table(rows);
-        if !all && bursts.len() > LISTED {
-            out.line(format!(
-                "and {} more; --all lists them",
-                bursts.len() - LISTED
-            ));
-        }
+        out.first_rows(rows, limit, |n| format!("and {n} more; --all lists them"));
     }
+    show_orders(out, of, limit);
     if let Some(zones) = zones {
         show_zones(out, zones);
     }
 }
 
-/// How many wrote, and how evenly.
+/// Prints the sequences of reads and writes; a sequence of one operation is left out.
+fn show_orders(out: &mut Blocks, of: &TraceDocument, limit: usize) {
+    let several = of.orders.iter().filter(|of| of.operations > 1);
+    let rows = Table::of(
+        several,
+        &[
+            ("order of operations", &|of| of.role.clone()),
+            ("processes", &|of| names(&of.processes)),
+            ("each", &|of| of.operations.to_string()),
+            ("what each does", &|of| of.words.clone()),
+        ],
+    );
+    if !rows.rows.is_empty() {
+        out.gap();
+        let rows = rows.wrap(&["order of operations", "processes", "what each does"]);
+        out.first_rows(rows, limit, |n| format!("and {n} more; --all lists them"));
+    }
+    if of.orders_left_out > 0 {
+        out.line(format!(
+            "the order of {} of further processes and files was not checked",
+            counted(of.orders_left_out, "operation")
+        ));
+    }
+}
+
+/// Returns the name of a single process, or the number of processes with the first name.
+fn names(processes: &[String]) -> String {
+    match processes {
+        [one] => one.clone(),
+        [first, ..] => format!("{} ({first}, …)", processes.len()),
+        [] => String::new(),
+    }
+}
+
+fn show_findings(out: &mut Blocks, findings: &[Finding], all: bool) {
+    let shown = findings.iter();
+    let shown: Vec<&Finding> = shown
+        .filter(|f| all || f.severity >= Severity::Warning)
+        .collect();
+    let hint = match shown.len() < findings.len() {
+        true => "; --all lists all",
+        false => "",
+    };
+    out.gap();
+    out.say(format!("Findings: {}{hint}", severities(findings)));
+    let mut before: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in shown {
+        let same = before.entry(finding.code).or_default();
+        *same += 1;
+        if !all && *same > ALIKE {
+            continue;
+        }
+        let mut text = format!("{} {}", finding.code, finding.severity.word());
+        if let Some(code) = finding.drishti {
+            text += &format!(" (Drishti {code})");
+        }
+        if let Some(file) = &finding.file {
+            text += &format!(": {file}");
+        }
+        out.say(format!("{text}: {}", finding.evidence));
+        if let Some(hint) = finding.hint {
+            out.item(1, format!("hint: {hint}"));
+        }
+    }
+    for (code, n) in before.into_iter().filter(|(_, n)| !all && *n > ALIKE) {
+        let more = counted((n - ALIKE) as u64, "more file");
+        out.line(format!("{code}: {more}; --all lists them"));
+    }
+}
+
+fn show_files(out: &mut Blocks, of: &TraceDocument, limit: usize) {
+    let is_shown = |f: &&ShownFile| {
+        limit == usize::MAX || f.of_run && f.reads.operations.max(f.writes.operations) > 0
+    };
+    let rows = Table::of(
+        of.files.iter().filter(is_shown),
+        &[
+            ("file", &|f| f.path.clone()),
+            ("writes", &|f| f.writes.operations.to_string()),
+            ("written", &|f| size(f.writes.bytes as f64)),
+            ("MiB/s", &|f| rate(f.writes.bandwidth_mib_s)),
+            ("writers", &|f| writers(f)),
+            ("pattern of writes", &|f| f.writes.pattern.clone()),
+            ("reads", &|f| f.reads.operations.to_string()),
+            ("read", &|f| size(f.reads.bytes as f64)),
+        ],
+    );
+    if !rows.rows.is_empty() {
+        out.gap();
+        let rows = rows.wrap(&["file", "pattern of writes"]);
+        out.first_rows(rows, limit, |n| {
+            format!("and {n} more files; --all lists them")
+        });
+    }
+}
+
+/// Formats a rate in MiB/s.
+fn rate(mib_s: Option<f64>) -> String {
+    or_dash(mib_s, |r| format!("{r:.1}"))
+}
+
+/// Formats the number of writers. If they wrote different volumes, adds the smallest volume of a writer in percent of the largest.
 fn writers(file: &ShownFile) -> String {
     match file.written_least_most {
         Some((least, most)) if least < most => {
@@ -319,21 +336,15 @@ fn writers(file: &ShownFile) -> String {
                 least as f64 / most as f64 * 100.0
             )
         }
-        _ => file
-            .writers
-            .map_or_else(|| "-".to_owned(), |n| n.to_string()),
+        _ => or_dash(file.writers, |n| n.to_string()),
     }
 }
 
-fn cell<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| "-".to_owned(), show)
-}
-
-/// Numbers of a module or record as cells.
+/// Formats the counters of a module or a record as cells.
 fn counts(of: &ShownCounts) -> [String; 9] {
-    let count = |n: Option<u64>| cell(n, |n| n.to_string());
-    let bytes = |n: Option<u64>| cell(n, |n| size(n as f64));
-    let time = |s: Option<f64>| cell(s, |s| format!("{s:.3}"));
+    let count = |n: Option<u64>| or_dash(n, |n| n.to_string());
+    let bytes = |n: Option<u64>| or_dash(n, |n| size(n as f64));
+    let time = |s: Option<f64>| or_dash(s, |s| format!("{s:.3}"));
     [
         count(of.opens),
         count(of.writes),
@@ -351,7 +362,7 @@ fn counts(of: &ShownCounts) -> [String; 9] {
     ]
 }
 
-/// Columns of [`counts`].
+/// Headings for [`counts`].
 const COUNTS: [&str; 9] = [
     "opens",
     "writes",
@@ -364,7 +375,7 @@ const COUNTS: [&str; 9] = [
     "common sizes",
 ];
 
-/// What each module counted. These are layers: the same bytes can be in several.
+/// Prints the counters of each module. Modules are layers, so the same bytes can count in several.
 fn show_modules(out: &mut Blocks, of: &TraceDocument) {
     if of.logs.is_empty() {
         return;
@@ -382,7 +393,7 @@ fn show_modules(out: &mut Blocks, of: &TraceDocument) {
             Some(of) => {
                 row.push(module.files.to_string());
                 row.extend(counts(of));
-                row.push(cell(module.bandwidth_mib_s, |r| format!("{r:.1}")));
+                row.push(rate(module.bandwidth_mib_s));
             }
             None => row.resize(head.len(), String::new()),
         }
@@ -391,7 +402,7 @@ fn show_modules(out: &mut Blocks, of: &TraceDocument) {
     out.table(rows);
 }
 
-/// What was counted for each file and rank.
+/// Prints the counters of each file and rank.
 fn show_records(out: &mut Blocks, of: &TraceDocument) {
     if of.records.is_empty() {
         return;
@@ -429,28 +440,33 @@ fn show_zones(out: &mut Blocks, zones: &ZoneTimes) {
     for name in &zones.without_writes {
         out.line(format!("no write of {name} is in the trace"));
     }
-    let mut rows = Table::plain([
-        "zone",
-        "part",
-        "writes",
-        "bytes",
-        "in writes",
-        "with pauses",
-        "MiB/s",
-    ])
-    .wrap(&["part"]);
-    for zone in &zones.zones {
-        rows.row([
-            zone.zone.clone(),
-            zone.part.to_owned(),
-            zone.writes.to_string(),
-            size(zone.bytes as f64),
-            format!("{:.4} s", zone.time_s),
-            format!("{:.4} s", zone.elapsed_s),
-            zone.bandwidth_mib_s
-                .map_or_else(|| "-".to_owned(), |r| format!("{r:.0}")),
-        ]);
-    }
+    let rows = Table::of(
+        &zones.zones,
+        &[
+            ("zone", &|z| z.zone.clone()),
+            ("part", &|z| z.part.to_owned()),
+            ("writes", &|z| z.writes.to_string()),
+            ("bytes", &|z| size(z.bytes as f64)),
+            ("in writes", &|z| format!("{:.4} s", z.time_s)),
+            ("with pauses", &|z| format!("{:.4} s", z.elapsed_s)),
+            ("MiB/s", &|z| {
+                or_dash(z.bandwidth_mib_s, |r| format!("{r:.0}"))
+            }),
+            ("line of a write", &|z| {
+                or_dash(z.line.as_ref(), |line| {
+                    format!(
+                        "{:.3} ms + {:.3} ms/MiB",
+                        1e3 * line.per_write_s,
+                        1e3 * line.per_mib_s
+                    )
+                })
+            }),
+            ("r", &|z| {
+                or_dash(z.line.as_ref(), |line| format!("{:.2}", line.correlation))
+            }),
+        ],
+    );
+    let rows = rows.wrap(&["part"]);
     out.table(rows);
 }
 
@@ -458,11 +474,11 @@ fn show_zones(out: &mut Blocks, zones: &ZoneTimes) {
 mod tests {
     use super::*;
 
-    fn layer(writes: u64, reads: u64) -> ShownLayer {
-        ShownLayer {
+    fn layer(writes: u64, reads: u64) -> LayerTotal {
+        LayerTotal {
             writes,
             reads,
-            ..ShownLayer::default()
+            ..LayerTotal::default()
         }
     }
 

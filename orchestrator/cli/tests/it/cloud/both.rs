@@ -1,4 +1,4 @@
-//! A cluster and a cloud in one campaign.
+//! Tests of a cluster and a cloud in the same campaign.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -42,13 +42,13 @@ fn one_file_compares_a_slurm_site_and_an_ec2_site() {
         .on
         .assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
     assert_eq!(cloud.on.lab.login().shell("squeue -h | wc -l").trim(), "0");
-    // software is installed on fresh instances before the first run
+    // software is installed on new instances before the first run
     assert!(
         output.stderr.contains("4 of 4 hosts done"),
         "{}",
         output.stderr
     );
-    // what the cloud gave is given back when nothing is to be run there any more, and every run has its cost
+    // the cloud's instances are released as soon as no run is left for them, and every run has its cost
     let report = fs::read_to_string(cloud.on.campaign.dir().join("reports/both/report.md"))
         .expect("the report");
     for word in ["slurm", "cloud", "4Nx1P", "c5.xlarge", "Cost"] {
@@ -82,7 +82,7 @@ fn one_file_compares_a_slurm_site_and_an_ec2_site() {
     );
 }
 
-/// Ends when its site may: the cluster's only node is n1.
+/// A script that ends when the test allows it for its site; n1 is the only node of the cluster.
 const WAITS: &str = "site=cloud; [ \"$(hostname)\" != n1 ] || site=cluster\necho $site >>/shared/starts.at-once\n\
                      until [ -e /shared/go.$site ]; do sleep 0.05; done\necho SUCCESS\n";
 

@@ -1,4 +1,4 @@
-//! The deadline on the instances themselves: nobody is there any more who could end them.
+//! Tests of the deadline that instances enforce themselves when no controller can terminate them.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -15,7 +15,7 @@ fn instances_whose_controller_is_gone_end_by_themselves_and_the_rest_is_swept() 
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::start(&lab);
-    // pays for half an hour, and the file says four
+    // the budget suffices for half an hour, while the file requests four hours
     let budget = "[budget]\nusd = 0.1\n";
     let text = format!(
         "{}{MATRIX}{budget}",
@@ -39,7 +39,7 @@ fn instances_whose_controller_is_gone_end_by_themselves_and_the_rest_is_swept() 
         (1..3600).contains(&rest),
         "the budget shortens it: {rest} s are left"
     );
-    // the agent there goes on with its run until then
+    // the agent continues its run until then
     node.shell("echo $(($(date +%s) + 1)) >/etc/cvc-deadline");
     let state = || cloud.cloud.instances().remove(0).state;
     wait_until("its end", 60 * SECOND, || state() == "terminated");
@@ -47,8 +47,10 @@ fn instances_whose_controller_is_gone_end_by_themselves_and_the_rest_is_swept() 
     let shown = cloud
         .cvc(&["sweep", "--campaigns", "elsewhere", "--dry-run", "--json"])
         .expect(9);
-    let found: Vec<Value> = serde_json::from_str(&shown.stdout).expect("JSON");
-    let kinds: BTreeSet<&str> = found
+    let found: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    let kinds: BTreeSet<&str> = found["resources"]
+        .as_array()
+        .expect("a list")
         .iter()
         .filter_map(|f| f["resource"]["kind"].as_str())
         .collect();
@@ -61,7 +63,7 @@ fn instances_whose_controller_is_gone_end_by_themselves_and_the_rest_is_swept() 
     cloud.cloud.assert_nothing_left();
     assert_eq!(cloud.cloud.count("TerminateInstances"), 0);
 
-    // what was lost with it is done again, on another
+    // the lost work is repeated on another instance
     cloud.on.go_all();
     cloud.run().expect(0);
     cloud.on.assert_runs(2);

@@ -1,5 +1,5 @@
-//! Every write of a campaign on a cluster and a cloud fails once, with kept instances and a budget: no instance is forgotten, the budget is kept,
-//! and no run is lost or doubled.
+//! Tests in which every write of a campaign on a cluster and a cloud fails once, with kept instances and a budget: no instance is forgotten, the
+//! budget is not exceeded, and no run is lost or run twice.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -16,23 +16,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// On each site.
+/// Number of repeats on each site.
 const REPEATS: usize = 1;
 const RUNS: usize = 2 * REPEATS;
-/// Enough for a second fleet, at the price of the shipped table, also where a busy machine lets instances live minutes longer.
+/// Enough for a second fleet at the included prices, even if instances live minutes longer on a busy machine.
 const BUDGET_USD: f64 = 0.25;
 
-/// Each start is written down. It takes a while, because Hydra loses ranks of a busy machine that end before it has sent them everything.
+/// Records each start in a file. It takes some time, because on a busy machine Hydra loses ranks that end before it has sent them all data.
 const COUNTED: &str = "sleep 0.3; echo \"${CVC_RUN%%@*}\" >>/shared/starts.NAME\necho SUCCESS\n";
 
-/// Writes whose every occurrence fails, until it occurs no more, and how.
+/// Kinds of writes of which every occurrence is tried, and how they fail.
 const EACH: [(&str, &str); 3] = [
     ("journal.jsonl.append", "enospc"),
     ("journal.jsonl.append", "short:40"),
     ("journal.jsonl.sync", "eio"),
 ];
 
-/// Writes of which the first fails.
+/// Kinds of writes of which only the first occurrence fails.
 const ONCE: [&str; 9] = [
     "plan.json.write",
     "plan.json.rename",
@@ -49,7 +49,7 @@ const ONCE: [&str; 9] = [
 #[derive(Clone, Debug)]
 struct Case {
     point: &'static str,
-    /// Which of its occurrences, from 0.
+    /// Number of the occurrence that fails, from 0.
     at: usize,
     how: &'static str,
 }
@@ -88,7 +88,7 @@ fn campaign(cloud: &mut OnCloud, name: &str) {
     cloud.count_in(&format!("starts.{name}"));
 }
 
-/// Runs of a site, as planned.
+/// Returns the planned runs of a site.
 fn runs_on(cloud: &OnCloud, site: &str) -> BTreeSet<String> {
     let text = fs::read(cloud.on.campaign.root().join("plan.json")).expect("the plan");
     let plan: Plan = serde_json::from_slice(&text).expect("a plan");
@@ -105,7 +105,7 @@ fn runs_on(cloud: &OnCloud, site: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What all instances have cost by the journal, in dollars, from their order to their release or until now.
+/// Returns the cost of all instances from their order to their release, or until now, by the journal, US dollars.
 fn spent_usd(cloud: &OnCloud) -> f64 {
     let at = |event: &Value| {
         event["at"]
@@ -129,7 +129,7 @@ fn spent_usd(cloud: &OnCloud) -> f64 {
         .sum()
 }
 
-/// Lets a write fail, then runs the campaign to its end and gives everything back. Returns whether the session noticed.
+/// Lets a write fail, then runs the campaign to its end and releases everything. Returns whether the session noticed the failure.
 fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     let name = format!("failing-{number}");
     campaign(cloud, &name);
@@ -199,7 +199,7 @@ fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     starts
         .lines()
         .for_each(|run| *counts.entry(run).or_default() += 1);
-    // results wait on a cluster; those on instances go with them
+    // results stay on a cluster, but are lost with instances
     if failed.code != Some(10) {
         assert!(
             runs_on(cloud, "lab")
@@ -224,7 +224,7 @@ fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     failed.code != Some(0) || failed.stderr.contains("No space left")
 }
 
-/// The next write to fail, or none. Of each kind, occurrences are tried until one is not noticed.
+/// Returns the next write that fails. The occurrences of each kind are tried until one is not noticed.
 struct Queue {
     each: Vec<(Case, bool)>,
     once: VecDeque<Case>,
@@ -293,7 +293,7 @@ fn whatever_cannot_be_written_no_instance_is_forgotten_and_no_run_is_lost_or_dou
         }
     };
     std::thread::scope(|scope| {
-        // they mostly wait
+        // the cases mostly wait, so run them in parallel
         for _ in 0..3 {
             scope.spawn(work);
         }

@@ -1,4 +1,4 @@
-//! Repeats that are divided among fleets.
+//! Tests of repeats that are divided among fleets.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -43,7 +43,7 @@ fn each_fleet_is_launched_for_its_repeats_and_given_back_before_the_next() {
     let report =
         fs::read_to_string(campaign.dir().join("reports/fleets/report.md")).expect("a report");
     assert!(
-        report.contains("intervals have what differs between 2 fleets"),
+        report.contains("intervals include the variation between 2 fleets"),
         "{report}"
     );
 }

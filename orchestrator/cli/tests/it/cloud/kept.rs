@@ -1,4 +1,4 @@
-//! Instances that are kept between campaigns.
+//! Tests of instances that are kept between campaigns.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -21,7 +21,7 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
     let cloud = OnCloud::new(lab, cloud, "first", &text);
     let run = |args: &[&str]| cloud.on.start(args).wait(LIMIT);
     let output = run(&["run", "campaign.toml"]).expect(0);
-    // the image has all software, and one instance needs no logins of others
+    // the image contains all software, and a single instance needs no ssh keys of others
     assert!(
         output.stderr.contains("nothing to set up") && output.stderr.contains("kept until"),
         "{}",
@@ -36,14 +36,14 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
             .count()
     };
     assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
-    // nothing is left to run, and it stays
+    // no run is left, and the instance stays
     run(&["run", "campaign.toml"]).expect(0);
     assert_eq!(alive(), 1);
-    // a sweep leaves it alone
+    // a sweep does not remove it
     let output = run(&["sweep"]).expect(0);
     assert!(output.stdout.contains("kept until"), "{}", output.stdout);
     assert_eq!(alive(), 1);
-    // another campaign of the same directory takes it over
+    // another campaign in the same directory takes the instance over
     let second = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml"))
         .expect("the campaign")
         .replace("name = \"first\"", "name = \"second\"");
@@ -57,7 +57,7 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
         output.stderr
     );
     assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
-    // it is the second one's now: the first one's end does not touch it
+    // the instance belongs to the second campaign now, so that `cvc down` of the first does not affect it
     run(&["down", "campaign.toml"]).expect(0);
     assert_eq!(alive(), 1);
     run(&["down", "second.toml"]).expect(0);

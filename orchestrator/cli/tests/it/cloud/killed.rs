@@ -1,5 +1,5 @@
-//! `kill -9` of the controller, before and after every record of its journal: what it has in the cloud is found again by the next `cvc run`, by
-//! `cvc down`, and by `cvc sweep`, which knows of no journal.
+//! Tests with `kill -9` of the controller before and after every record of its journal: its cloud resources are found again by the next `cvc run`, by
+//! `cvc down`, and by `cvc sweep`, which has no journal.
 
 use crate::cloud::on_cloud::{OnCloud, ec2_site};
 use cvc_testkit::{Cloud, Finished, Lab, Tool, cloud::Leftovers, require, wait_until};
@@ -16,10 +16,10 @@ use std::{
 
 const RUNS: usize = 2;
 
-/// Each start is written down, by whichever controller it was wanted.
+/// Records each start in a file, whichever controller requested it.
 const COUNTED: &str = "if [ \"${PMI_RANK:-0}\" = 0 ]; then echo \"${CVC_RUN%%@*}\" >>/shared/starts.NAME; fi\nsleep 0.2\necho SUCCESS\n";
 
-/// When a controller dies.
+/// The moment at which the controller dies.
 #[derive(Clone, Copy, Debug)]
 enum At {
     Before(usize),
@@ -27,7 +27,7 @@ enum At {
 }
 
 impl At {
-    /// As `CVC_KILL_AT`.
+    /// Returns the value for `CVC_KILL_AT`.
     fn written(self) -> String {
         match self {
             Self::Before(record) => format!("before:{record}"),
@@ -35,7 +35,7 @@ impl At {
         }
     }
 
-    /// How many records there are then.
+    /// Returns the number of records in the journal at that moment.
     fn records(self) -> usize {
         match self {
             Self::Before(record) => record - 1,
@@ -44,20 +44,20 @@ impl At {
     }
 }
 
-/// What follows.
+/// The command that follows the death of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Then {
-    /// `cvc run`, to the end.
+    /// `cvc run`, to its end.
     Resume,
-    /// The same, but it is killed as well, so many records later.
+    /// `cvc run` that is killed as well, this many records later, and then `cvc run` to its end.
     KillAgain(usize),
-    /// `cvc sweep`, which does not see the campaign's directory.
+    /// `cvc sweep`, which cannot see the campaign's directory.
     Sweep,
     /// `cvc down`.
     Down,
 }
 
-/// One death of a controller.
+/// A case: a death of the controller, and the command that follows.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     nodes: u32,
@@ -65,7 +65,7 @@ struct Case {
     then: Then,
 }
 
-/// What all cases found.
+/// Sums over all cases.
 #[derive(Default)]
 struct Sums {
     cases: AtomicUsize,
@@ -92,7 +92,7 @@ impl Sums {
     }
 }
 
-/// A campaign of short runs over so many instances.
+/// Sets up a campaign of short runs on `nodes` instances.
 fn campaign(cloud: &mut OnCloud, name: &str, nodes: u32, keys: &str) {
     let matrix =
         format!("[matrix]\napp = \"script\"\nmapping = \"{nodes}Nx1P\"\nmpi = \"mpich5\"\n");
@@ -109,11 +109,11 @@ fn lab() -> OnCloud {
     OnCloud::new(lab, cloud, "none", "")
 }
 
-/// `cvc run` that dies there.
+/// Runs `cvc run`, which dies at that moment.
 #[track_caller]
 fn dies(cloud: &OnCloud, at: At) -> Finished {
     let output = cloud.cvc_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", &at.written())]);
-    // a shell says 137 of it
+    // shells report 137 for it
     assert!(
         matches!(output.code, None | Some(137)),
         "{at:?}: {:?}\n{}\n{}",
@@ -125,7 +125,7 @@ fn dies(cloud: &OnCloud, at: At) -> Finished {
     output
 }
 
-/// Each run was begun once and finished once, on instances that were launched once.
+/// Checks that each run began once and finished once, on instances that were launched once.
 #[track_caller]
 fn assert_done_once(cloud: &OnCloud, name: &str, launched: usize, case: &Case) {
     cloud.on.campaign.assert_whole(RUNS);
@@ -149,7 +149,7 @@ fn assert_done_once(cloud: &OnCloud, name: &str, launched: usize, case: &Case) {
     );
 }
 
-/// A controller dies before and after each record that says that its instances are kept; what is said to be gone by then is gone.
+/// A controller dies before and after each record about instances that are kept; instances that are recorded as released at that moment do not exist.
 #[test]
 fn while_instances_are_put_aside_for_the_next_campaign_and_none_is_forgotten() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
@@ -181,7 +181,7 @@ fn while_instances_are_put_aside_for_the_next_campaign_and_none_is_forgotten() {
         );
         dies(&cloud, at);
         assert_eq!(cloud.cloud.alive().instances.len(), 1, "{at:?}");
-        // nothing is left to run, and whether it is kept depends on how far that went
+        // no run is left, and whether the instance is kept depends on the moment of the death
         cloud.run().expect(0);
         cloud.cvc(&["down", "campaign.toml"]).expect(0);
         cloud.cloud.assert_nothing_left();
@@ -190,7 +190,7 @@ fn while_instances_are_put_aside_for_the_next_campaign_and_none_is_forgotten() {
             "{at:?}: keys"
         );
     }
-    // neither is one whose record was damaged
+    // an instance whose record was damaged is not forgotten either
     campaign(&mut cloud, "kept-damaged", 1, keep);
     cloud.run().expect(0);
     let shelf = cloud
@@ -207,7 +207,7 @@ fn while_instances_are_put_aside_for_the_next_campaign_and_none_is_forgotten() {
     cloud.cloud.assert_nothing_left();
 }
 
-/// One death, and what follows.
+/// Runs one case.
 fn check(cloud: &mut OnCloud, number: usize, case: Case, sums: &Sums) {
     let name = format!("killed-{number}");
     campaign(cloud, &name, case.nodes, "");
@@ -239,14 +239,14 @@ fn check(cloud: &mut OnCloud, number: usize, case: Case, sums: &Sums) {
     }
     sums.add(&cloud.cloud.alive());
     cloud.cloud.assert_nothing_left();
-    // the agent's relay ends with the connection
+    // the agent's relay ends together with the connection
     wait_until("the end of all processes", Duration::from_secs(20), || {
         cloud.on.campaign.processes().is_empty()
     });
     sums.cases.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Every record, both moments, and a `cvc run` after each; sweeps and the rest beside.
+/// Returns the cases: every record, both moments, each followed by `cvc run`; and some cases with the other commands.
 fn cases(nodes: u32, records: usize) -> Vec<Case> {
     let mut all = Vec::new();
     for record in 1..=records {
@@ -255,7 +255,7 @@ fn cases(nodes: u32, records: usize) -> Vec<Case> {
             at: At::Before(record),
             then: Then::Resume,
         });
-        // of these the resumed controller dies as well
+        // in some of these the resumed controller dies, too
         let then = if record % 3 == 1 && record + 4 <= records {
             Then::KillAgain(4)
         } else {
@@ -286,7 +286,7 @@ fn cases(nodes: u32, records: usize) -> Vec<Case> {
 fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let begin = std::time::Instant::now();
-    // undisturbed: what there is to die at
+    // an undisturbed run gives the number of records
     let mut first = lab();
     let mut records = BTreeMap::new();
     for nodes in [1, 2] {
@@ -319,7 +319,7 @@ fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
         assert!(told.contains(&kind), "{told:?}");
     }
     let mut all = cases(1, records[&1].len());
-    // two machines: where a lease is ordered and given back
+    // with two instances: the records in which a lease is ordered and released
     let of_two = &records[&2];
     for (index, event) in of_two.iter().enumerate() {
         if matches!(
@@ -347,7 +347,7 @@ fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| work(first));
-        // they mostly wait
+        // the cases mostly wait, so run them in parallel
         scope.spawn(|| work(lab()));
         scope.spawn(|| work(lab()));
     });

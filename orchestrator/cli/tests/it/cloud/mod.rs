@@ -1,5 +1,5 @@
-//! Campaigns on EC2 instances: launched, set up, used and given back. The instances are nodes of a lab, and the cloud is moto's, with what it
-//! lacks laid before it by the test kit.
+//! Tests of campaigns on EC2 instances: launched, set up, used and released. The instances are nodes of a lab, and the cloud is moto's EC2; the test
+//! kit adds what moto lacks.
 
 mod both;
 mod deadline;

@@ -1,4 +1,4 @@
-//! Budgets: they are not exceeded.
+//! Tests that budgets are not exceeded.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -8,12 +8,12 @@ use crate::{
 use cvc_testkit::{Cloud, Finished, Lab, Tool, require};
 use std::{fs, os::unix::fs::PermissionsExt};
 
-/// Dollars for an hour of one instance, such that seconds count: 0.10 each second.
+/// Price of an expensive instance, US dollars per hour, so that seconds matter: 0.10 per second.
 const DEAR: f64 = 360.0;
-/// Exit code when the budget does not pay for more.
+/// Exit code if the budget does not suffice for more runs.
 const OVER: i32 = 12;
 
-/// One dear instance, and so many runs of a script.
+/// Returns a campaign with one expensive instance and `repeats` runs of a script.
 fn dear(name: &str, script: &str, repeats: u32, budget: &str, timeout_s: u32) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::builder().price("c5.xlarge", DEAR).start(&lab);
@@ -32,7 +32,7 @@ fn dear(name: &str, script: &str, repeats: u32, budget: &str, timeout_s: u32) ->
 
 const COUNTED: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\necho SUCCESS\n";
 
-/// What the journal says that instances have cost, in dollars, by their own arithmetic: from order to release.
+/// Returns the cost of instances by the journal, US dollars, computed independently of cvc: from order to release.
 fn spent(cloud: &OnCloud) -> f64 {
     let at = |event: &serde_json::Value| {
         event["at"]
@@ -88,7 +88,7 @@ fn what_cannot_be_paid_for_is_not_launched() {
 #[test]
 fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_again_with_more() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
-    // what it costs here is known only from the cloud: by the shipped table fifteen dollars are plenty
+    // only the cloud knows the real price: by the included table fifteen dollars would suffice
     let long = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\n[ -e /shared/quick ] || sleep 300\necho SUCCESS\n";
     let cloud = dear("cut", long, 1, "usd = 15.0", 400);
     let output = cloud.run().expect(OVER);
@@ -100,7 +100,7 @@ fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_aga
     );
     assert!(spent(&cloud) <= 15.0, "{}", spent(&cloud));
     cloud.assert_nothing_left();
-    // with more it is done, and the attempt that was cut off does not count
+    // with a larger budget the campaign finishes, and the interrupted attempt does not count
     fs::write(cloud.on.lab.shared().join("quick"), "").expect("writes");
     again(&cloud, "usd = 200.0").expect(0);
     assert_eq!(
@@ -117,7 +117,7 @@ fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_aga
 #[test]
 fn with_finish_no_run_begins_that_might_have_to_be_ended() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
-    // with its time limit of half an hour a run could need 180 dollars
+    // with its time limit of half an hour, a run could cost 180 dollars
     let cloud = dear(
         "finish",
         COUNTED,
@@ -132,7 +132,7 @@ fn with_finish_no_run_begins_that_might_have_to_be_ended() {
     cloud.assert_nothing_left();
 }
 
-/// Two sites of one instance each, with one run of a script on each, one after another.
+/// Returns a campaign on two sites of one instance each, with one run of a script on each, one after another.
 fn two_sites(name: &str, usd_per_hour: f64, ec2: &str, budget: &str) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::builder()
@@ -153,7 +153,7 @@ fn two_sites(name: &str, usd_per_hour: f64, ec2: &str, budget: &str) -> OnCloud 
 fn two_fleets_whose_controller_is_gone_cost_no_more_than_the_budget() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let usd = 5.0;
-    // each of them alone could be there for its whole lifetime
+    // the budget would allow each instance alone for its whole lifetime
     let cloud = two_sites(
         "both",
         1.0,
@@ -161,7 +161,7 @@ fn two_fleets_whose_controller_is_gone_cost_no_more_than_the_budget() {
         &format!("[budget]\nusd = {usd}\n"),
     );
     let cvc = cloud.on.begin();
-    // one on each: they run at the same time
+    // one run on each site, at the same time
     cloud.on.wait_start(2);
     cloud.kill(cvc);
     let instances = cloud.cloud.instances();
@@ -207,7 +207,7 @@ fn runs_go_on_while_the_fleet_of_another_site_is_given_back() {
     let cloud = two_sites("beside", 1.0, "", "");
     let cvc = cloud.on.begin();
     cloud.on.wait_start(1);
-    // the group of the first one stays in use for ever
+    // the first site's security group stays in use
     cloud.cloud.hold_group(100_000);
     cloud.on.go(1);
     cloud.on.wait_start(2);

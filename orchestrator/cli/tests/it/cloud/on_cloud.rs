@@ -1,22 +1,22 @@
-//! Campaigns on instances of the test kit's cloud, which are nodes of a lab.
+//! Campaigns on instances of the test kit's cloud; the instances are nodes of a lab.
 
 use crate::common::cluster::{LIMIT, OnLab, libraries};
 use cvc_testkit::{Campaign, Cloud, Finished, Lab, Running, Tool, wait_until};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-/// A lab, its cloud, and a campaign of the lab's laptop.
+/// A lab with a cloud, and a campaign of the lab's laptop.
 pub struct OnCloud {
-    // the cloud goes before the lab in which it lives
+    // declared first, so that the cloud is dropped before the lab that it uses
     pub cloud: Cloud,
     pub on: OnLab,
 }
 
-/// What a campaign must know of the cloud.
+/// Sets the variables with which a campaign finds the cloud.
 pub fn know(campaign: &mut Campaign, cloud: &Cloud) {
     for (variable, value) in cloud.environment() {
         campaign.env(&variable, &value);
     }
-    // where the set-up has put it
+    // the path in which the set-up installs Ansible
     let ansible = Tool::Ansible.find().expect("the test requires it");
     let path = format!(
         "{}:{}",
@@ -24,11 +24,11 @@ pub fn know(campaign: &mut Campaign, cloud: &Cloud) {
         std::env::var("PATH").unwrap_or_default()
     );
     campaign.env("PATH", &path);
-    // no other test's instances
+    // an owner that separates the instances from those of other tests
     campaign.env("CVC_OWNER", "ada@laptop");
 }
 
-/// An ec2 site named `cloud`; `ec2` are further keys of its table, `keys` of the site.
+/// Returns an ec2 site named `cloud`. `ec2` contains further keys of its table, `keys` contains further keys of the site.
 pub fn ec2_site(cloud: &Cloud, nodes: u32, keys: &str, ec2: &str) -> String {
     format!(
         "[sites.cloud]\nkind = \"ec2\"\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 6\n{keys}\n[sites.cloud.ec2]\nregion = \"us-east-1\"\n\
@@ -39,24 +39,24 @@ pub fn ec2_site(cloud: &Cloud, nodes: u32, keys: &str, ec2: &str) -> String {
 }
 
 impl OnCloud {
-    /// A campaign whose text depends on the cloud.
+    /// Returns a campaign on this lab and cloud.
     pub fn new(lab: Lab, cloud: Cloud, name: &str, text: &str) -> Self {
         let mut on = OnLab::new(lab, name, text);
         know(&mut on.campaign, &cloud);
-        // no other test's prices
+        // use separate cached prices
         let cache = on.campaign.dir().join("cache");
         on.campaign
             .env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
         Self { cloud, on }
     }
 
-    /// A further campaign on the same lab and cloud, in a directory of its own, in the place of the one before.
+    /// Replaces the campaign by a new one on the same lab and cloud, in a new directory.
     pub fn restart_fresh(&mut self, name: &str, text: &str) {
         self.on.campaign = OnLab::campaign(name, text);
         know(&mut self.on.campaign, &self.cloud);
     }
 
-    /// Lets runs, whose user is not the test's, count themselves in this file of `/shared`.
+    /// Creates this file in `/shared` so that runs, which have another user, can append to it.
     pub fn count_in(&self, file: &str) {
         let shared = self.on.lab.shared();
         let open = |path: &Path, mode| {
@@ -67,13 +67,13 @@ impl OnCloud {
         open(&shared, 0o1777);
     }
 
-    /// Starts `cvc` on the laptop, and waits for its end.
+    /// Runs `cvc` on the laptop to its end.
     #[track_caller]
     pub fn cvc(&self, args: &[&str]) -> Finished {
         self.cvc_with(args, &[])
     }
 
-    /// The same with further environment.
+    /// Runs `cvc` with further environment variables.
     #[track_caller]
     pub fn cvc_with(&self, args: &[&str], env: &[(&str, &str)]) -> Finished {
         let output = self.start_with(args, env).wait(LIMIT);
@@ -86,14 +86,14 @@ impl OnCloud {
         output
     }
 
-    /// Starts `cvc` with further environment.
+    /// Starts `cvc` with further environment variables.
     pub fn start_with(&self, args: &[&str], env: &[(&str, &str)]) -> Running {
         let mut command = self.on.command(args);
         command.envs(env.iter().copied());
         Running::start(command)
     }
 
-    /// `kill -9` of a `cvc run`. What entered the lab dies first, and cvc with it: its lock is free a moment later.
+    /// Kills a `cvc run` by SIGKILL. The process that entered the lab dies first and cvc with it, so the lock is free a moment later.
     pub fn kill(&self, cvc: Running) {
         cvc.kill();
         wait_until("the end of cvc", Duration::from_secs(20), || {
@@ -101,13 +101,13 @@ impl OnCloud {
         });
     }
 
-    /// `cvc run` of the campaign, to its end.
+    /// Runs `cvc run` for the campaign, to its end.
     #[track_caller]
     pub fn run(&self) -> Finished {
         self.cvc(&["run", "campaign.toml"])
     }
 
-    /// Nothing in the cloud, and no key here.
+    /// Checks that nothing is left in the cloud, and no key on this machine.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         self.cloud.assert_nothing_left();

@@ -1,4 +1,4 @@
-//! What the spot market takes back.
+//! Tests of spot instances that the cloud reclaims.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -8,12 +8,12 @@ use crate::{
 use cvc_testkit::{Cloud, Finished, Lab, Running, Tool, require, wait_until};
 use std::fs;
 
-/// Exit code when the budget does not pay for more.
+/// Exit code if the budget does not suffice for more runs.
 const OVER_BUDGET: i32 = 12;
 
 const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
 
-/// Two spot instances, and two runs over both that go on when the test says so.
+/// Returns a campaign with two spot instances, and two runs on both that continue when the test allows it.
 fn spot(name: &str) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::start(&lab);
@@ -27,14 +27,14 @@ fn spot(name: &str) -> OnCloud {
     cloud
 }
 
-/// The instance that is not the head.
+/// Returns the instance that is not the head.
 fn second(cloud: &OnCloud) -> String {
     let instances = cloud.cloud.instances();
     assert_eq!(instances.len(), 2, "{instances:?}");
     instances[1].id.clone()
 }
 
-/// Waits for the n-th start: instances are launched and set up before.
+/// Waits for the n-th start, which follows the launch and set-up of instances.
 #[track_caller]
 fn wait_start(cloud: &OnCloud, running: &mut Running, n: usize) {
     wait_until(&format!("start {n}"), LIMIT, || {
@@ -61,11 +61,13 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     let leaving = second(&cloud);
     cloud.cloud.interrupt(&leaving, 600 * SECOND);
     wait_until("the notice", 30 * SECOND, || {
-        running.stderr_so_far().contains("no more runs begin there")
+        running
+            .stderr_so_far()
+            .contains("no further runs start there")
     });
-    // what runs there goes on
+    // the run on the instance continues
     cloud.on.go(1);
-    // on another, while the one that leaves has ten minutes
+    // the next run starts on another instance, while the first one still has ten minutes
     wait_start(&cloud, &mut running, 2);
     let state = |id: &str| {
         cloud
@@ -93,7 +95,7 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     );
     cloud.assert_nothing_left();
 
-    // each number says of which machines it is
+    // the facts of each run name the instances that it used
     let of_run = |run: &str| -> serde_json::Value {
         let text = fs::read(cloud.on.campaign.run_dir(run).join("facts.json")).expect("facts");
         serde_json::from_slice(&text).expect("JSON")
@@ -140,11 +142,11 @@ fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
     cloud.on.wait_finished(1);
     let detail = cloud.on.only_failure("reclaimed");
     assert!(
-        detail.contains("the cloud took it back") || detail.contains("the cloud will reclaim it"),
+        detail.contains("the cloud reclaimed it") || detail.contains("the cloud will reclaim it"),
         "{detail}"
     );
     cloud.on.go_all();
-    // without a single retry in the file
+    // although the file allows no retry
     let output = ends(running);
     cloud.on.assert_runs(2);
     assert_eq!(cloud.cloud.instances().len(), 3, "{}", output.stderr);
@@ -167,7 +169,7 @@ fn a_price_that_rises_while_instances_run_counts_for_the_budget() {
     wait_start(&cloud, &mut running, 1);
     assert!(cloud.on.campaign.events("lease-priced").is_empty());
     let ordered = cloud.on.campaign.events("lease-intended")[0]["order"]["rate"].clone();
-    // two instances for 200000 dollars an hour each
+    // two instances for 200000 dollars per hour each
     let machine = ordered["parts"][0]["usd_per_hour"]
         .as_f64()
         .expect("a price");

@@ -1,4 +1,4 @@
-//! What must be nowhere: the secret of the account, its session token, and the private key of the instances.
+//! Tests that secrets do not appear anywhere: the account's secret, its session token, and the private key of the instances.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
@@ -25,7 +25,7 @@ fn holds(bytes: &[u8], needle: &str) -> bool {
     bytes.windows(needle.len()).any(|w| w == needle.as_bytes())
 }
 
-/// Files below a directory that hold one of these texts.
+/// Returns the files below a directory that contain one of these texts.
 fn files_with(directory: &Path, needles: &[String]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -41,7 +41,7 @@ fn files_with(directory: &Path, needles: &[String]) -> Vec<PathBuf> {
     found
 }
 
-/// Looks at all processes again and again.
+/// Looks at all processes repeatedly.
 struct Watch {
     found: Arc<Mutex<Found>>,
     over: Arc<AtomicBool>,
@@ -51,11 +51,11 @@ struct Watch {
 #[derive(Default)]
 struct Found {
     needles: Vec<String>,
-    /// A directory that is named in what belongs to the test.
+    /// A directory whose path identifies the processes of this test.
     mine: String,
-    /// Programs of the test that were seen at all, by the end of their paths.
+    /// Programs of the test that were seen, by the ends of their paths.
     seen: BTreeSet<String>,
-    /// Command lines of processes that have a secret in their environment, or in themselves.
+    /// Command lines of processes with a secret in their environment or in their arguments.
     in_environment: BTreeSet<Vec<String>>,
     in_arguments: BTreeSet<Vec<String>>,
 }
@@ -107,7 +107,7 @@ fn look(found: &mut Found) {
             continue;
         }
         let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-        // in this order: what becomes another program between the two has no secret in the second, unless it was given it
+        // read in this order: a process that executes another program in between has no secret in the second, unless it was passed
         let (arguments, environment) = (read("cmdline"), read("environ"));
         let again = read("cmdline");
         if again != arguments {
@@ -141,7 +141,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     let cloud = Cloud::start(&lab);
     let text = format!("{}{MATRIX}", ec2_site(&cloud, 2, "", "install = false"));
     let mut cloud = OnCloud::new(lab, cloud, "secrets", &text);
-    // no other test has the same
+    // a number that no other test uses
     let number = std::process::id();
     let secret = format!("{}{number}", cloud::SECRET_KEY);
     let token = format!("cvcTestKitSessionTokenThatMustBeNowhere{number}==");
@@ -163,7 +163,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
         output.push((one.code, format!("{}{}", one.stdout, one.stderr)));
     };
 
-    // refused, before anything is there
+    // the call is refused before any resource exists
     cloud.cloud.expire_credentials();
     run(&cloud);
     cloud.cloud.restore_credentials();
@@ -175,7 +175,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
         fs::metadata(path).expect("metadata").permissions().mode() & 0o7777
     });
     assert_eq!((mode(&place), mode(&key)), (0o700, 0o600));
-    // the line of it that holds nothing but the secret half
+    // the line of the key that contains only secret data
     let text = fs::read_to_string(&key).expect("a key");
     let line = text.lines().nth(4).expect("a line of the key").to_owned();
     assert_eq!(line.len(), 70, "{}", text.lines().count());
@@ -188,7 +188,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
                 .any(|n| holds(instance.user_data.as_deref().unwrap_or_default(), n))
         );
         let node = cloud.cloud.node(&instance.id);
-        // what is its own: much of the rest is this machine's
+        // directories of this test; the rest belongs to the machine
         let directories = [
             "/root/.cvc",
             "/root/.ssh",
@@ -207,7 +207,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
             );
         }
     }
-    // the controller dies, and the next one is refused: what the first has launched is left
+    // the controller dies and the next one is refused, so that the launched instances are left
     let first = cvc.stderr_so_far();
     cloud.kill(cvc);
     cloud.cloud.expire_credentials();
@@ -243,7 +243,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     for (_, text) in &output {
         assert!(!needles.iter().any(|n| holds(text.as_bytes(), n)), "{text}");
     }
-    // journal, runs, report, plan, lock, what ssh and Ansible were given, caches
+    // journal, runs, report, plan, lock, files for ssh and Ansible, caches
     for directory in [
         cloud.on.campaign.dir().to_owned(),
         cloud.on.lab.home(),
@@ -259,7 +259,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     );
 
     assert_eq!(found.in_arguments, BTreeSet::new());
-    // it can be seen where it is
+    // the watcher does find a secret that is present
     let cvc = env!("CARGO_BIN_EXE_cvc");
     let of_cvc = |words: &&Vec<String>| {
         words.iter().any(|w| w == cvc) && !words.iter().any(|w| w == "shepherd")

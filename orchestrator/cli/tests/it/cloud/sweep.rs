@@ -1,4 +1,4 @@
-//! `cvc sweep`: by tags alone.
+//! Tests of `cvc sweep`, which finds resources by tags alone.
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site, know},
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 
 const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n";
 
-/// A campaign whose controller dies when its instances have just been launched, on a cloud that needs no nodes for that.
+/// Starts a campaign whose controller dies when its instances have just been launched, on a cloud without nodes.
 fn launched(cloud: &Cloud, name: &str, region: &str, ec2: &str) -> Campaign {
     let site =
         ec2_site(cloud, 2, "", &format!("install = false\n{ec2}")).replace("us-east-1", region);
     let mut campaign = OnLab::campaign(name, &format!("{site}{MATRIX}"));
     know(&mut campaign, cloud);
-    // no register but its own
+    // use a separate register of campaigns
     let state = campaign.dir().join("state");
     campaign.env("XDG_STATE_HOME", state.to_str().expect("UTF-8"));
     campaign.script_app("script", STEPS, "");
@@ -29,7 +29,7 @@ fn launched(cloud: &Cloud, name: &str, region: &str, ec2: &str) -> Campaign {
     campaign
 }
 
-/// Five records: opened, started, its site, its lease, and that there are instances.
+/// Makes the controller die after five records: opened, started, its site, its lease, and the existence of instances.
 fn kill_at(mut command: std::process::Command) -> std::process::Command {
     command.env("CVC_KILL_AT", "after:5");
     command
@@ -47,16 +47,19 @@ fn dies(running: Running) {
     );
 }
 
-/// `cvc sweep` that sees no campaign.
+/// Runs `cvc sweep`, which sees no campaign.
 fn sweep(campaign: &Campaign, args: &[&str]) -> Finished {
     campaign.cvc(&[&["sweep", "--campaigns", "elsewhere"], args].concat())
 }
 
 fn json(output: &Finished) -> Vec<Value> {
-    serde_json::from_str(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", output.stdout))
+    let document: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", output.stdout));
+    assert_eq!(document["schema"], 1);
+    document["resources"].as_array().expect("a list").clone()
 }
 
-/// How many there are of each kind.
+/// Returns the number of resources by kind.
 fn kinds(found: &[Value]) -> BTreeMap<String, usize> {
     found.iter().fold(BTreeMap::new(), |mut kinds, f| {
         *kinds
@@ -109,12 +112,12 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
             .all(|f| f["left"] == "not removed: --dry-run" && f["left_alone"].is_null()),
         "{found:#?}"
     );
-    // groups do not say since when they are there
+    // groups have no creation time
     assert_eq!(
         json(&sweep(&vanished, &["--older-than", "1h", "--dry-run", "--json"]).expect(0)),
         Vec::<Value>::new()
     );
-    // another's
+    // resources of another owner
     let of_bob = sweep(&vanished, &["--owner", "bob@desk"]).expect(0);
     assert!(
         of_bob.stdout.contains("nothing of bob@desk is left"),
@@ -136,7 +139,7 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
     });
     assert_eq!(cloud.alive(), before);
 
-    // a group that stays in use is named, and the next call removes it
+    // a group that stays in use is reported, and the next call removes it
     cloud.hold_group(100_000);
     let mut other = OnLab::campaign("other", "");
     know(&mut other, &cloud);
@@ -176,7 +179,7 @@ fn a_campaign_that_goes_on_meanwhile_waits_for_the_sweep() {
     require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = Cloud::without_nodes();
     let killed = launched(&cloud, "killed", "us-east-1", "");
-    // it is not over yet, and is left alone by a sweep that does not know of its journal
+    // the fleet has not expired, and a sweep that does not find its journal leaves it alone
     assert_eq!(
         json(&sweep(&killed, &["--expired", "--dry-run", "--json"]).expect(0)),
         Vec::<Value>::new()
@@ -202,7 +205,7 @@ fn other_regions_are_looked_at_when_asked_for_or_when_a_campaign_was_there() {
     require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = Cloud::without_nodes();
     let mut far = launched(&cloud, "far", "eu-west-1", "");
-    // nor does the register know of it
+    // the register does not list it either
     let nowhere = far.dir().join("nowhere");
     far.env("XDG_STATE_HOME", nowhere.to_str().expect("UTF-8"));
     assert!(cloud.instances().iter().all(|i| i.region == "eu-west-1"));
@@ -219,7 +222,7 @@ fn other_regions_are_looked_at_when_asked_for_or_when_a_campaign_was_there() {
         "{everywhere:#?}"
     );
     assert_eq!(kinds(&everywhere)["instance"], 2);
-    // the campaign's journal knows where it was
+    // the campaign's journal contains its region
     let known = json(&far.cvc(&["sweep", "--dry-run", "--json"]).expect(9));
     assert_eq!(kinds(&known), kinds(&everywhere));
     let named = json(
@@ -250,7 +253,7 @@ fn a_campaign_under_way_keeps_what_it_uses() {
     let mut cloud = OnCloud::new(lab, cloud, "gone", &text);
     cloud.on.set_script(STEPS);
     dies(cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "after:5")]));
-    // its directory goes with it
+    // the campaign's directory is removed as well
     cloud.restart_fresh("working", &text);
     cloud.count_in("starts");
     cloud.on.set_script(STEPS);
@@ -260,7 +263,7 @@ fn a_campaign_under_way_keeps_what_it_uses() {
     assert!(
         output
             .stdout
-            .contains("left alone: the campaign working is running"),
+            .contains("not removed: the campaign working is running"),
         "{}",
         output.stdout
     );

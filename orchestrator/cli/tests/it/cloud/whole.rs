@@ -1,4 +1,4 @@
-//! Whole campaigns.
+//! Tests of whole campaigns on a cloud.
 
 use crate::cloud::on_cloud::{OnCloud, ec2_site};
 use cvc_testkit::{Cloud, Lab, Tool, require};

@@ -1,4 +1,4 @@
-//! The campaign file is edited while its runs are on a cluster.
+//! Tests in which the campaign file is edited while runs are in progress on a cluster.
 
 use crate::cluster_faults::steps::{SOON, STEPS, ends, on_lab, scripted, site, turn};
 use cvc_testkit::{Lab, Tool, require, wait_until};
@@ -21,7 +21,7 @@ fn what_was_finished_or_under_way_before_an_edit_is_kept() {
         "processes = 1",
         "repeats = 1\nretries = 0\ntimeout_s = 600",
     );
-    // it ends while nobody looks
+    // the run ends while no controller is running
     let cvc = on.begin();
     on.wait_start(1);
     cvc.kill();
@@ -31,13 +31,13 @@ fn what_was_finished_or_under_way_before_an_edit_is_kept() {
     let cvc = on.begin();
     on.wait_start(2);
     assert_eq!(on.campaign.finishes().len(), 1, "the first was fetched");
-    // it is under way
+    // the run is in progress
     cvc.kill();
     on.campaign.rewrite(&format!("{}{}", site(1, ""), run(3)));
     let cvc = on.begin();
     wait_until("it to see the edit", SOON, || {
         cvc.stderr_so_far()
-            .contains("what was handed over before is ended and fetched first")
+            .contains("runs that the previous session started are finished and fetched first")
     });
     assert_eq!(on.starts().len(), 2, "nothing begins beside it");
     on.go_all();
@@ -77,7 +77,7 @@ fn a_site_that_was_renamed_or_removed_is_ended_where_it_was_opened() {
     );
     on.assert_clean(&["n1"]);
     assert_eq!(on.campaign.events("site-closed").len(), 1);
-    // its name is another
+    // the same with a site that is renamed
     on.campaign.rewrite(&format!("{}{}", site(1, ""), run(1)));
     let cvc = on.begin();
     on.wait_start(2);
@@ -89,7 +89,7 @@ fn a_site_that_was_renamed_or_removed_is_ended_where_it_was_opened() {
     ));
     let cvc = on.begin();
     on.wait_start(3);
-    // one, not two: the old one was ended first
+    // one rank, not two: the old run was ended first
     on.wait_ranks(&["n1"]);
     on.go_all();
     ends(cvc, 0);
@@ -117,7 +117,7 @@ fn a_site_with_another_head_is_ended_at_the_old_one_first_and_left_alone_if_that
     on.wait_ranks(&["n2"]);
     assert_eq!(on.script_on("n1"), 0, "the old one was ended first");
     cvc.kill();
-    // back again, and the second is away
+    // the file names the first node again, and the second node is down
     on.lab.node("n2").kill();
     on.campaign.rewrite(&format!("{}{}", site(1, ""), run(1)));
     let left = ends(on.begin(), 9);

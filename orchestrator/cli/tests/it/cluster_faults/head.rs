@@ -1,4 +1,4 @@
-//! The head of a site, out of reach or without its agent.
+//! Tests of a site's head node that is unreachable or whose agent has died.
 
 use crate::cluster_faults::steps::{SECOND, SOON, STEPS, ends, kill_on, scripted, turn};
 use cvc_testkit::{Tool, lab::Line, require, wait_until};
@@ -21,13 +21,13 @@ fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
     on.wait_start(1);
     n1.reachable_from_laptop(false);
     std::thread::sleep(10 * SECOND);
-    // it ends while nobody can hear of it, and is to be collected
+    // the run ends while the head is unreachable, and its results must be collected later
     on.go(1);
     std::thread::sleep(20 * SECOND);
     assert!(on.campaign.finishes().is_empty());
     n1.reachable_from_laptop(true);
     on.wait_start(2);
-    // the connection itself is killed on the laptop
+    // kill the ssh connection itself, on the laptop
     let masters: Vec<_> = on
         .lab
         .processes("cvc-ssh-")
@@ -49,7 +49,7 @@ fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
 fn cut_while_a_run_is_brought_it_is_brought_again() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    // what a run says is brought with it: 40 MB of what does not compress
+    // the output of a run is fetched with it: 40 MB that cannot be compressed
     let script = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 30000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
     let on = scripted(
         1,
@@ -60,7 +60,7 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
         "repeats = 2\nretries = 0\ntimeout_s = 600",
     );
     let n1 = on.lab.node("n1");
-    // so narrow that bringing it takes seconds on any machine
+    // so slow that fetching takes seconds on any machine
     n1.wire(Line {
         mbit_per_s: Some(160.0),
         ..Line::default()
@@ -114,14 +114,14 @@ fn a_killed_agent_and_a_restarted_head_cost_no_attempt() {
     on.wait_start(1);
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
     on.wait_start(2);
-    // one, not two: what the first agent had begun is ended
+    // one rank on each, not two: the first agent's run was ended
     on.wait_ranks(&["n1", "n2"]);
     on.go(2);
     on.wait_start(3);
     on.lab.node("n1").restart();
     on.wait_start(4);
     on.wait_ranks(&["n1", "n2"]);
-    // an agent that is killed while a node is away: the next one works without it
+    // the agent is killed while a node is away: the next agent works without this node
     on.lab.node("n3").poweroff();
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
     on.wait_start(5);
@@ -147,7 +147,7 @@ fn a_killed_agent_and_a_restarted_head_cost_no_attempt() {
             .sum::<usize>(),
         5
     );
-    // the killed agent's ssh waits for the node that is away as long as for a busy one: 48 s here
+    // the killed agent's ssh waits for the node as long as for a busy one: 48 s here
     wait_until(
         "the end of connections to n3",
         Duration::from_secs(90),
@@ -172,10 +172,10 @@ fn a_head_with_another_key_is_refused() {
     );
     assert!(on.starts().is_empty() && on.campaign.events("run-intended").is_empty());
     on.assert_clean(&["n1", "n2"]);
-    // and so is a node of which the head knows another key
+    // the same applies to a node of which the head knows another key
     let on = scripted(2, "key2", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1");
     on.go_all();
-    // the file is one of all nodes, and mounted: it keeps its place
+    // the file is shared by all nodes and mounted, so it must be changed in place
     let other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/k; key=$(cut -d' ' -f1,2 /tmp/k.pub); known=/etc/ssh/ssh_known_hosts
         sed \"s#^\\(n2[^ ]*\\) .*#\\1 $key#\" $known >/tmp/known; cat /tmp/known >$known; rm /tmp/k*";
     on.lab.node("n1").shell(other);
@@ -184,7 +184,7 @@ fn a_head_with_another_key_is_refused() {
         output.stderr.contains("n2")
             && output
                 .stderr
-                .contains("the host's key is not the known one"),
+                .contains("the host's key differs from the known one"),
         "{}",
         output.stderr
     );

@@ -1,5 +1,5 @@
-//! What goes wrong on clusters: in each case the right cause is reported, no run is lost or doubled, nothing is left running, and the
-//! campaign goes on where it can.
+//! Tests of faults on clusters: in each case the right cause is reported, no run is lost or run twice, nothing keeps running, and the campaign
+//! continues if possible.
 
 mod controller;
 mod edited;

@@ -1,4 +1,4 @@
-//! Nodes that are lost, for a while or for good.
+//! Tests of nodes that are lost, temporarily or permanently.
 
 use crate::cluster_faults::steps::{SECOND, SOON, STEPS, ends, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
@@ -23,7 +23,7 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     std::thread::sleep(SECOND);
     assert!(on.campaign.finishes().is_empty());
     on.go(1);
-    // sessions went on, but no new one is possible: the next run fails with that cause, and is repeated without the node
+    // existing sessions continued, but new ones are impossible: the next run fails with that cause, and is repeated without the node
     on.wait_finished(2);
     on.wait_ranks(&["n1", "n3"]);
     let detail = on.only_failure("node-lost");
@@ -39,7 +39,7 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     on.go(n);
     on.wait_start(n + 1);
     on.wait_ranks(&["n1", "n2"]);
-    // now the sessions end, too, and what they held is gone
+    // now end the sessions as well, and with them their processes
     n2.sshd_kill();
     on.wait_start(n + 2);
     on.wait_ranks(&["n1", "n3"]);
@@ -73,7 +73,7 @@ fn a_node_whose_network_is_full_is_busy_and_not_lost() {
     let cvc = on.begin();
     on.wait_start(1);
     on.wait_ranks(&["n1", "n2"]);
-    // what n2 sends waits for 12 s in a queue that stays full, three times as long as a node may be silent
+    // all data from n2 wait 12 s, because a queue stays full: three times as long as a node may be silent
     let (n1, n2) = (on.lab.node("n1").address(), on.lab.node("n2"));
     n2.shell("tc qdisc add dev eth0 root tbf rate 2mbit burst 16kb limit 3mb");
     n2.shell(&format!(
@@ -181,7 +181,7 @@ fn without_power_points_that_fit_on_the_other_nodes_go_on_and_the_rest_is_given_
         "the report tells it, too"
     );
     on.assert_clean(&["n1", "n3"]);
-    // once it is back everything is there
+    // after the node's return, nothing is missing
     on.lab.node("n2").restart();
     ends(on.begin(), 0);
     on.assert_runs(2);

@@ -1,4 +1,4 @@
-//! Ranks that are elsewhere, that never end, and points side by side.
+//! Tests of ranks on wrong nodes, of ranks that never end, and of points that run side by side.
 
 use crate::cluster_faults::steps::{SECOND, SOON, STEPS, ends, on_lab, scripted, site, turn};
 use crate::common::cluster::LIMIT;
@@ -12,7 +12,7 @@ fn a_launcher_that_does_not_keep_to_the_mapping_fails_the_run_at_once() {
     let lab = Lab::builder().nodes(2).build();
     let mpich5 = Tool::Mpich5.find().expect("required");
     for node in lab.nodes() {
-        // everything on the first host: it drops `-f FILE`
+        // the launcher drops `-f FILE`, so that all ranks run on the first host
         node.shell(&format!(
             "cat >/opt/wrong-mpiexec <<'EOF'\n#!/bin/bash\nargs=()\nwhile [ $# -gt 0 ]; do case \"$1\" in -f) shift 2;; *) args+=(\"$1\"); shift;; esac; done\n\
              exec {} \"${{args[@]}}\"\nEOF\nchmod 755 /opt/wrong-mpiexec",
@@ -27,7 +27,7 @@ fn a_launcher_that_does_not_keep_to_the_mapping_fails_the_run_at_once() {
     let on = on_lab(lab, "wrong", &text, STEPS);
     let cvc = on.begin();
     on.wait_start(1);
-    // nothing lets the run go on: it is not only noticed at its end
+    // the test does not let the run continue, so the wrong node is noticed before the end of the run
     on.wait_finished(1);
     ends(cvc, 10);
     let detail = on.only_failure("misplaced");
@@ -70,7 +70,7 @@ fn an_mpi_library_that_hangs_between_nodes_is_ended_in_time() {
     );
     let on = on_lab(lab, "hangs", &text, STEPS);
     let output = on.begin().wait(LIMIT);
-    // of its versions some hang in MPI_Finalize, others do not: either way it comes to an end
+    // some versions hang in MPI_Finalize, others do not: the run must end in either case
     match output.code {
         Some(0) => on.campaign.assert_whole(1),
         _ => assert_eq!(
@@ -99,7 +99,7 @@ fn points_of_two_nodes_run_side_by_side_only_where_the_site_allows_it() {
     on.wait_ranks(&["n1", "n2", "n3", "n4"]);
     std::thread::sleep(SECOND);
     assert_eq!(on.starts().len(), 2, "no node has two");
-    // a controller that is killed here finds both again
+    // after the controller is killed here, the next one finds both runs again
     cvc.kill();
     let cvc = on.begin();
     wait_until("the second controller", SOON, || {

@@ -1,4 +1,4 @@
-//! Campaigns of a script whose runs go on when the test says so.
+//! Campaigns of a script whose runs continue when the test allows it.
 
 use crate::common::cluster::{LIMIT, OnLab};
 use cvc_testkit::{Campaign, Finished, Lab, Running, Tool, lab, wait_until};
@@ -6,10 +6,11 @@ use nix::sys::signal::Signal;
 use std::{collections::BTreeMap, fs, time::Duration};
 
 pub const SECOND: Duration = Duration::from_secs(1);
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for an event, long enough for a machine that is busy with other work.
 pub const SOON: Duration = Duration::from_secs(90);
 
-/// Rank 0 says that its run has begun, and ends when it may: the n-th start when there is `/shared/go.n`. The others end with it.
+/// A script whose rank 0 records that its run has begun, and ends when `/shared/go.n` exists, with n the number of the start. The other ranks end
+/// with it.
 pub const STEPS: &str = r#"
 run="${CVC_RUN%%@*}"
 rank="${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}"
@@ -26,13 +27,13 @@ fi
 echo SUCCESS
 "#;
 
-/// Held by a test as long as its lab, by two at a time: these tests mostly wait, but MPI on many labs at once is more than small machines can
-/// do in time.
+/// Limits these tests to two at a time, each for as long as its lab exists: they mostly wait, but MPI on many labs at the same time takes too long on
+/// small machines.
 pub fn turn() -> cvc_testkit::Turn {
     cvc_testkit::turn("cluster-faults", 2)
 }
 
-/// An ssh site of `nodes` nodes that is quick to miss one, with MPICH 5.
+/// Returns an ssh site of `nodes` nodes with MPICH 5, which soon reports a missing node.
 pub fn site(nodes: usize, keys: &str) -> String {
     let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
     let mpich5 = Tool::Mpich5.find().expect("the test requires it");
@@ -44,7 +45,7 @@ pub fn site(nodes: usize, keys: &str) -> String {
     )
 }
 
-/// A campaign of one script on a lab of so many nodes.
+/// Returns a campaign of one script on a lab with `nodes` nodes.
 pub fn scripted(nodes: u8, name: &str, keys: &str, script: &str, matrix: &str, run: &str) -> OnLab {
     let lab = Lab::builder().nodes(nodes).build();
     let text = format!(
@@ -54,7 +55,7 @@ pub fn scripted(nodes: u8, name: &str, keys: &str, script: &str, matrix: &str, r
     on_lab(lab, name, &text, script)
 }
 
-/// A campaign of this text on a lab, with the application `script`.
+/// Returns a campaign with this text and the application `script` on a lab.
 pub fn on_lab(lab: Lab, name: &str, text: &str, script: &str) -> OnLab {
     let on = OnLab::new(lab, name, text);
     fs::write(on.lab.shared().join("starts"), "").expect("writes");
@@ -73,7 +74,7 @@ pub fn put_script(campaign: &Campaign, script: &str) {
 }
 
 impl OnLab {
-    /// Replaces the script of the application `script`, which nodes get with each run.
+    /// Replaces the script of the application `script`, which nodes receive with each run.
     pub fn set_script(&self, script: &str) {
         put_script(&self.campaign, script);
     }
@@ -83,7 +84,7 @@ impl OnLab {
         self.start(&["run", "campaign.toml"])
     }
 
-    /// Runs in the order in which their rank 0 began.
+    /// Returns the runs in the order in which their rank 0 began.
     pub fn starts(&self) -> Vec<String> {
         fs::read_to_string(self.lab.shared().join("starts"))
             .unwrap_or_default()
@@ -92,7 +93,7 @@ impl OnLab {
             .collect()
     }
 
-    /// How often each run began.
+    /// Returns how often each run began.
     pub fn start_counts(&self) -> BTreeMap<String, usize> {
         self.starts()
             .into_iter()
@@ -110,12 +111,12 @@ impl OnLab {
         });
     }
 
-    /// Lets the n-th start go on to its end.
+    /// Lets the n-th start continue to its end.
     pub fn go(&self, n: usize) {
         fs::write(self.lab.shared().join(format!("go.{n}")), "").expect("writes");
     }
 
-    /// Lets all go on.
+    /// Lets all runs continue.
     pub fn go_all(&self) {
         fs::write(self.lab.shared().join("go.all"), "").expect("writes");
     }
@@ -128,7 +129,7 @@ impl OnLab {
         });
     }
 
-    /// The one failure that there is: its detail, if the cause is this.
+    /// Checks that there is one failure with this cause, and returns its detail.
     #[track_caller]
     pub fn only_failure(&self, cause: &str) -> String {
         let failures = self.campaign.failures();
@@ -139,7 +140,7 @@ impl OnLab {
         failures[0].1.clone()
     }
 
-    /// Ranks on a node. A shell that is about to start a program looks like two for a moment.
+    /// Returns the number of ranks on a node. A shell that is starting a program counts as two for a moment.
     pub fn script_on(&self, node: &str) -> usize {
         let is_rank = |command: &str| {
             command
@@ -155,7 +156,7 @@ impl OnLab {
             .count()
     }
 
-    /// Waits until there is one rank on each of these nodes.
+    /// Waits until each of these nodes has one rank.
     #[track_caller]
     pub fn wait_ranks(&self, nodes: &[&str]) {
         wait_until("one rank on each node", SOON, || {
@@ -163,10 +164,10 @@ impl OnLab {
         });
     }
 
-    /// Nothing of cvc on the nodes, nor half-made here.
+    /// Checks that nothing of cvc is left on the nodes, and nothing incomplete on the laptop.
     #[track_caller]
     pub fn assert_clean(&self, nodes: &[&str]) {
-        // the relay ends with the connection, which has ended with cvc
+        // the relay ends with the connection, which has ended together with cvc
         let relays = |node: &&str| {
             self.lab
                 .node(node)
@@ -186,7 +187,7 @@ impl OnLab {
         self.campaign.assert_nothing_left();
     }
 
-    /// Each run succeeded once; failed attempts have directories of their own.
+    /// Checks that each run succeeded once, and that failed attempts have separate directories.
     #[track_caller]
     pub fn assert_runs(&self, runs: usize) {
         let finished = self.campaign.events("run-finished");
@@ -235,7 +236,7 @@ pub fn ends(running: Running, code: i32) -> Finished {
     output.expect(code)
 }
 
-/// The process of `cvc` itself, below the one that entered the lab.
+/// Returns the process id of `cvc` itself, below the process that entered the lab.
 pub fn controller_below(pid: i32) -> i32 {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
         .expect("children of a process");
@@ -246,19 +247,19 @@ pub fn controller_below(pid: i32) -> i32 {
         .expect("cvc is at work")
 }
 
-/// Ctrl-C.
+/// Sends Ctrl-C.
 pub fn interrupt(running: &Running) {
     cvc_testkit::process::signal(controller_below(running.pid()), Signal::SIGINT);
 }
 
-/// Ctrl-C, and again once it has heard of the first: two signals of one kind that are both pending are one.
+/// Sends Ctrl-C, and a second one after the first was handled: two pending signals of one kind would be merged.
 #[track_caller]
 pub fn interrupt_twice(running: &Running) {
     interrupt(running);
     wait_until("it to hear the signal", SOON, || {
         running.stderr_so_far().contains("stopping after")
     });
-    // as long as the second could belong to the first, it does not count
+    // a second signal within this time would count as part of the first
     wait_until("it to hear another", SOON, || {
         let is_heard = running.stderr_so_far().contains("stopping now");
         if !is_heard {
@@ -268,7 +269,7 @@ pub fn interrupt_twice(running: &Running) {
     });
 }
 
-/// Kills what has this text in its arguments on a node; how many there were.
+/// Kills the processes on a node whose arguments contain this text; returns their number.
 pub fn kill_on(lab: &Lab, node: &str, pattern: &str) -> usize {
     let all: Vec<lab::NodeProcess> = lab.node(node).processes(pattern);
     for process in &all {

@@ -1,4 +1,4 @@
-//! Ctrl-C, and a campaign that was changed.
+//! Tests of Ctrl-C, and of a campaign whose file was edited.
 
 use crate::cluster_faults::steps::{
     SECOND, SOON, STEPS, ends, interrupt, interrupt_twice, scripted, turn,
@@ -44,14 +44,14 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     on.campaign.assert_whole(1);
     on.assert_clean(&["n1", "n2"]);
 
-    // killed, and the file is edited: the agent that works by the old one is closed first
+    // the controller was killed and the file edited: the agent that uses the old file is closed first
     let cvc = on.begin();
     on.wait_start(3);
     cvc.kill();
     on.set_script(&STEPS.replace("echo SUCCESS", "echo 'the new one'; echo SUCCESS"));
     let cvc = on.begin();
     on.wait_start(4);
-    // one, not two: the old run is ended
+    // one rank on each, not two: the old run was ended
     on.wait_ranks(&["n1", "n2"]);
     on.go_all();
     let output = ends(cvc, 0);

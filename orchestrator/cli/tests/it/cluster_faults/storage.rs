@@ -1,4 +1,4 @@
-//! Storage areas, and full disks.
+//! Tests of storage areas and of full disks.
 
 use crate::{
     cluster_faults::steps::{SOON, STEPS, ends, interrupt_twice, on_lab, scripted, site, turn},
@@ -48,14 +48,18 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     on.assert_clean(&["n1", "n2"]);
 }
 
-/// The stencil kernel, short, without a word of how much it writes: so that its run is begun on a disk that has no room.
+/// Returns the descriptor of a short stencil that does not say how much it writes, so that its run starts even on a full disk.
 fn silent_stencil() -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../experiments/apps/kernel-stencil.toml");
     let text = std::fs::read_to_string(path).expect("the kernel's descriptor");
     let lines = text
         .lines()
-        .filter(|l| !l.starts_with("output_mib"))
+        .filter(|l| {
+            !["output_mib", "bytes", "writes", "reads"]
+                .iter()
+                .any(|key| l.starts_with(key))
+        })
         .map(|l| match l {
             "name = \"kernel-stencil\"" => "name = \"silent\"".to_owned(),
             l => l.replace(
@@ -130,21 +134,21 @@ fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     assert_eq!(left, 0, "outputs are not kept");
 }
 
-/// A script whose output is more than a small disk has room for.
+/// A script whose output does not fit on a small disk.
 const LOUD: &str = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 12000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
 
-/// A disk of 20 MiB for the runs of a campaign, on the laptop; unmounted at the end, also of a test that failed.
+/// A disk of 20 MiB for the runs of a campaign on the laptop; unmounted at the end, even if the test fails.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// To be made before the lab, which sees what was mounted before it.
+    /// Mounts the disk. Must be called before the lab is created, which sees only earlier mounts.
     fn mount() -> Self {
         let disk = Self(tempfile::tempdir().expect("a directory"));
         disk.mount_with("size=20m");
         disk
     }
 
-    /// Lets a campaign that has not begun have its runs there.
+    /// Makes the campaign, which has not begun, store its runs on the disk.
     fn take_runs_of(&self, campaign: &Campaign) {
         std::fs::create_dir_all(campaign.root()).expect("a campaign's directory");
         std::os::unix::fs::symlink(self.0.path(), campaign.root().join("runs")).expect("a link");
@@ -185,7 +189,7 @@ fn results_wait_on_the_site_while_the_laptop_has_no_room_for_them() {
     disk.take_runs_of(&on.campaign);
     let cvc = on.begin();
     wait_until("it to wait for room", SOON, || {
-        cvc.stderr_so_far().contains("no room for its results")
+        cvc.stderr_so_far().contains("no space for its results")
     });
     disk.grow();
     ends(cvc, 0);
@@ -210,7 +214,7 @@ fn results_stay_on_the_site_when_the_laptop_gets_no_room_for_them() {
     disk.take_runs_of(&on.campaign);
     let cvc = on.begin();
     wait_until("it to wait for room", SOON, || {
-        cvc.stderr_so_far().contains("no room for its results")
+        cvc.stderr_so_far().contains("no space for its results")
     });
     interrupt_twice(&cvc);
     let output = ends(cvc, 7);

@@ -1,18 +1,18 @@
-//! Campaigns on the nodes of a lab, steered from its laptop.
+//! Campaigns on the nodes of a lab, controlled from the lab's laptop.
 
 use cvc_testkit::{Campaign, Finished, Lab, Running, Tool};
 use std::{process::Command, time::Duration};
 
-/// Time limit of a whole campaign on a lab: all labs share the cores of one machine.
+/// Time limit of a whole campaign on a lab; all labs share one machine's cores.
 pub const LIMIT: Duration = Duration::from_secs(900);
 
-/// A lab and a campaign of its laptop.
+/// A lab, and a campaign of its laptop.
 pub struct OnLab {
     pub lab: Lab,
     pub campaign: Campaign,
 }
 
-/// The two MPI libraries that work between nodes, as keys of a site.
+/// Returns the keys of a site for the two MPI libraries that work between nodes.
 pub fn libraries(site: &str) -> String {
     let mpich5 = Tool::Mpich5
         .find()
@@ -24,12 +24,12 @@ pub fn libraries(site: &str) -> String {
     )
 }
 
-/// An ssh site of `nodes` nodes of a lab.
+/// Returns an ssh site of `nodes` nodes of a lab.
 pub fn ssh_site(nodes: usize, keys: &str) -> String {
     ssh_site_with(nodes, keys, &libraries("lab"))
 }
 
-/// The same with other libraries (tables of the site).
+/// Returns an ssh site with other libraries (tables of the site).
 pub fn ssh_site_with(nodes: usize, keys: &str, libraries: &str) -> String {
     let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
     format!(
@@ -39,7 +39,7 @@ pub fn ssh_site_with(nodes: usize, keys: &str, libraries: &str) -> String {
 }
 
 impl OnLab {
-    /// A campaign with this text on this lab.
+    /// Returns a campaign with this text on this lab.
     pub fn new(lab: Lab, name: &str, text: &str) -> Self {
         Self {
             lab,
@@ -47,7 +47,7 @@ impl OnLab {
         }
     }
 
-    /// A campaign with this text, of whichever lab.
+    /// Returns a campaign with this text for any lab.
     pub fn campaign(name: &str, text: &str) -> Campaign {
         let mut campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), name, text);
         campaign.env(
@@ -57,17 +57,17 @@ impl OnLab {
         campaign
     }
 
-    /// `cvc` on the laptop.
+    /// Returns the command `cvc` on the laptop.
     pub fn command(&self, args: &[&str]) -> Command {
         Self::command_of(&self.lab, &self.campaign, args)
     }
 
-    /// `cvc` on the laptop of a lab, for a campaign.
+    /// Returns the command `cvc` for a campaign on a lab's laptop.
     pub fn command_of(lab: &Lab, campaign: &Campaign, args: &[&str]) -> Command {
         let here = campaign.command(args);
         let mut command = lab.command(here.get_program());
         command.args(here.get_args()).current_dir(campaign.dir());
-        // the state of the laptop is in its home
+        // the laptop's state is in its home directory
         for (name, value) in here
             .get_envs()
             .filter(|(name, _)| *name != "XDG_STATE_HOME")
@@ -85,13 +85,13 @@ impl OnLab {
         Running::start(self.command(args))
     }
 
-    /// `cvc run` of the campaign, to its end.
+    /// Runs `cvc run` for the campaign, to its end.
     #[track_caller]
     pub fn run(&self) -> Finished {
         self.start(&["run", "campaign.toml"]).wait(LIMIT)
     }
 
-    /// Panics if anything of cvc's or of its runs is left on a node.
+    /// Panics if a process or a file of cvc or of its runs is left on a node.
     #[track_caller]
     pub fn assert_nothing_left(&self, nodes: &[&str]) {
         for name in nodes {
@@ -105,7 +105,7 @@ impl OnLab {
                 "mpirun",
                 "script.sh",
             ] {
-                // A relay or shepherd that has reported its end may still be on its way out.
+                // A relay or shepherd may still be ending after it has reported its end.
                 let what = format!("the end of every {pattern:?} on {name}");
                 cvc_testkit::wait_until(&what, Duration::from_secs(10), || {
                     node.processes(pattern).is_empty()
@@ -117,12 +117,12 @@ impl OnLab {
     }
 }
 
-/// A Slurm site over the four nodes of a lab with a login node.
+/// Returns a Slurm site of the four nodes of a lab with a login node.
 pub fn slurm_site(keys: &str, slurm_keys: &str) -> String {
     slurm_site_with(keys, slurm_keys, &libraries("slurm"))
 }
 
-/// The same with other libraries (tables of the site).
+/// Returns such a Slurm site with other libraries (tables of the site).
 pub fn slurm_site_with(keys: &str, slurm_keys: &str, libraries: &str) -> String {
     format!(
         "[sites.slurm]\nkind = \"slurm\"\nlogin = \"login\"\nbase = \"/shared/cvc\"\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 6\n{keys}\n\

@@ -1,4 +1,4 @@
-//! What pages state about the code is what the code says: numbers of formats, who may depend on whom, and which record took the place of another.
+//! Tests that statements of the pages agree with the code: versions of formats, dependencies of crates, and which design records replaced others.
 
 use super::{all_pages, root};
 use regex::Regex;
@@ -7,7 +7,7 @@ use std::{
     fs,
 };
 
-/// A number that pages state, as a pattern around it, and the numbers of the code that it may be.
+/// Returns the numbers that pages state: a pattern around each, and the values that the code has.
 fn numbers() -> [(&'static str, Vec<u32>); 3] {
     [
         (
@@ -25,7 +25,7 @@ fn numbers() -> [(&'static str, Vec<u32>); 3] {
     ]
 }
 
-/// What a text states that the code does not.
+/// Returns the statements of a text that disagree with the code.
 fn wrong_numbers(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for (pattern, right) in numbers() {
@@ -42,7 +42,7 @@ fn wrong_numbers(text: &str) -> Vec<String> {
 fn numbers_of_formats_and_protocols_on_pages_are_those_of_the_code() {
     let mut stated = 0;
     for (page, text) in all_pages() {
-        // what a released version had stays true
+        // statements about released versions stay valid
         let text = text.split("\n## 0.").next().unwrap_or_default();
         assert_eq!(
             wrong_numbers(text),
@@ -78,7 +78,7 @@ fn wrong_numbers_are_found_wherever_the_line_breaks() {
     assert_eq!(wrong_numbers(&right), Vec::<String>::new());
 }
 
-/// The crates in backticks.
+/// Returns the names of crates in backticks.
 fn names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -96,7 +96,7 @@ fn the_map_says_what_each_crate_is_for() {
     }
 }
 
-/// The status of each record, by its file, and the files that it names.
+/// Returns the status of each design record by its file, and the files that it names.
 fn statuses() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let link = Regex::new(r"\]\((\d{4}-[a-z-]+\.md)\)").expect("a pattern");
     let records = all_pages()

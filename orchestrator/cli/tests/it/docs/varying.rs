@@ -1,11 +1,11 @@
-//! What differs between machines in the output that pages show. A page shows what one machine printed; before that is compared, patterns take the
-//! place of what another one may print: `[..]` within a line, `...` for any lines.
+//! Differences between machines in the output that pages show. A page shows the output on one machine. Before the comparison, patterns replace the
+//! parts that differ on other machines: `[..]` within a line, `...` for any number of lines.
 
 use regex::Regex;
 
-/// Lines that another machine prints differently, more often, or not at all: the page, and what matches them.
-const LINES: [(&str, &str); 3] = [
-    // which points are skipped depends on what is installed, and the width of columns on the other points
+/// Lines that differ, are repeated or are missing on other machines: the page, and a pattern that matches the lines.
+const LINES: [(&str, &str); 2] = [
+    // the installed software determines which points are skipped, and the other points determine the width of columns
     (
         "README.md",
         r"^(point  |─|[0-9a-f]{8}  |\d+ points? (is|are) skipped|  DMTCP |    - |space of checkpoints)",
@@ -14,14 +14,10 @@ const LINES: [(&str, &str); 3] = [
         "docs/quickstart.md",
         r"^(point  |─|[0-9a-f]{8}  |\d+ points? (is|are) skipped|  DMTCP |    - |space of checkpoints)",
     ),
-    (
-        "docs/doctor.md",
-        r"^(    what  |─|(ok|--)  (MPI|compiler|DMTCP|strace|Darshan|DFTracer|make|cc|gzip) |what does not work|  (MPI|compiler|DMTCP|strace|Darshan|DFTracer|timing|make|cc|gzip)\b.*: |    hint: )",
-    ),
 ];
 
-/// Parts of lines that another machine prints differently: the page, what matches them, and the pattern.
-const PARTS: [(&str, &str, &str); 12] = [
+/// Parts of lines that differ on other machines: the page, a regular expression that matches the part, and the pattern that replaces it.
+const PARTS: [(&str, &str, &str); 5] = [
     ("README.md", r"^\d+ runs, about .*", "[..] runs, about [..]"),
     (
         "README.md",
@@ -38,34 +34,6 @@ const PARTS: [(&str, &str, &str); 12] = [
         r"\): .* needed, .* free$",
         "): [..] needed, [..] free",
     ),
-    // how long it takes, and when git has written the states
-    (
-        "docs/delta.md",
-        r"^(state \d+: .* stored, )[0-9.]+ s",
-        "$1[..] s",
-    ),
-    (
-        "docs/delta.md",
-        r"^(\d+ +)[0-9.]+ s ( *.*) {2}[0-9.]+ s$",
-        "$1[..] s $2  [..] s",
-    ),
-    (
-        "docs/delta.md",
-        r"^(state .* of the series in )[0-9.]+ s$",
-        "$1[..] s",
-    ),
-    ("docs/delta.md", r"^state( +)after .*", "state$1after [..]"),
-    ("docs/delta.md", r"^─+$", "[..]"),
-    (
-        "docs/doctor.md",
-        r"^ok  site local  .*, oversubscription",
-        "ok  site local  [..], oversubscription",
-    ),
-    (
-        "docs/doctor.md",
-        r"^(ok|--)  timing  .*",
-        "[..]  timing  [..]",
-    ),
     (
         "docs/mpi.md",
         r"^(ok|--)  MPI library (\w+) .*",
@@ -73,19 +41,19 @@ const PARTS: [(&str, &str, &str); 12] = [
     ),
 ];
 
-/// Commands of which a page shows some lines only, and says so.
+/// Commands of which a page, as it says, shows only some lines.
 const EXCERPTS: [(&str, &str); 1] = [("docs/mpi.md", "$ cvc doctor")];
 
-/// Matches any lines, also none.
+/// Pattern that matches any number of lines, even none.
 const ANY: &str = "...";
 
-/// A line of a pattern, with the lines of the page in whose place it is.
+/// A line of the pattern text, with the lines of the page that it replaces.
 pub struct Pattern {
     pub text: String,
     shown: Vec<String>,
 }
 
-/// What a page looks like on every machine.
+/// Returns the page with patterns in place of all parts that vary.
 pub fn patterns(page: &str, text: &str) -> Vec<Pattern> {
     let regex = |pattern: &str| Regex::new(pattern).expect("a pattern");
     let varies: Vec<_> = LINES
@@ -112,7 +80,7 @@ pub fn patterns(page: &str, text: &str) -> Vec<Pattern> {
         if console && varies.iter().any(|r| r.is_match(line)) {
             join(&mut found, Some(line));
         } else {
-            // the empty line after any lines is one of them: else they would end at the first one
+            // an empty line after `...` belongs to it; otherwise `...` would end at the first empty line
             if console && !fence && !command && !line.is_empty() && ends_with_empty_line(&found) {
                 join(&mut found, None);
             }
@@ -131,7 +99,7 @@ pub fn patterns(page: &str, text: &str) -> Vec<Pattern> {
     found
 }
 
-/// Adds a pattern for any lines, or the line to one before, with an empty line between the two.
+/// Adds `...`, or joins the line to a preceding `...` with an empty line between them.
 fn join(found: &mut Vec<Pattern>, line: Option<&str>) {
     let empty = if ends_with_empty_line(found) {
         found.pop()
@@ -159,7 +127,7 @@ fn ends_with_empty_line(found: &[Pattern]) -> bool {
     matches!(found, [.., any, empty] if any.text == ANY && empty.text.is_empty())
 }
 
-/// The page again: its own lines for the patterns that are left in the text, and what is new.
+/// Restores the page: puts its own lines in place of the patterns that are left in the text, and keeps new text.
 pub fn page(before: Vec<Pattern>, text: &str) -> String {
     let mut page = String::new();
     let mut before = before

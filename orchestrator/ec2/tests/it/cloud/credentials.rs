@@ -1,4 +1,4 @@
-//! Identities that end, and secrets that must not be seen.
+//! Tests of identities that expire, and of secrets that must not be printed.
 
 use super::{Site, fleet};
 use cvc_cloud::provider::ErrorKind;
@@ -45,7 +45,7 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     assert!(site.alive("f").is_empty());
     assert_eq!(times(), 3);
 
-    // the fresh one is not valid either
+    // the fresh identity is not valid either
     site.cloud.expire_credentials();
     let e = site.wait(site.provider.observe("f")).expect_err("expired");
     assert_eq!(e.kind, ErrorKind::Credentials, "{e}");
@@ -53,7 +53,7 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     site.cloud.restore_credentials();
     assert!(site.alive("f").is_empty());
 
-    // there is none any more
+    // no identity is left
     fs::write(
         &program,
         format!("echo '{WORD}'\necho '{WORD}' >&2\nexit 1\n"),
@@ -79,7 +79,7 @@ fn a_file_that_is_corrected_meanwhile_is_read_again_and_nothing_shows_a_secret()
     require!(Tool::Moto);
     let site = Site::new(Cloud::without_nodes());
     assert!(site.alive("f").is_empty());
-    // a service that quotes what it would have signed, token and all
+    // a service that quotes the request as it would have been signed, including the token
     let quoted = format!(
         "The Canonical String for this request should have been 'x-amz-security-token:{WORD}'"
     );

@@ -1,4 +1,4 @@
-//! What is asked before anything is made: types, images, prices, limits.
+//! Tests of queries before any resource is created: types, images, prices, limits.
 
 use super::{Site, fleet, order, settings};
 use cvc_cloud::provider::{ErrorKind, FleetRequest, Health, Quota};
@@ -6,7 +6,7 @@ use cvc_core::campaign::{Ec2Settings, Image, InstanceSpec};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::time::Duration;
 
-/// Settings of a site with one type, changed.
+/// Returns the settings of a site with one type, after applying `change`.
 fn with_instances(change: impl FnOnce(InstanceSpec) -> InstanceSpec) -> Ec2Settings {
     let settings = settings(&["c5.large"]);
     Ec2Settings {
@@ -57,7 +57,7 @@ fn types_zones_and_images_are_found_for_a_site() {
         (image.user.as_str(), image.root_device.as_str()),
         ("admin", "/dev/xvda")
     );
-    // there are two of each
+    // the cloud has two images with this name
     assert_eq!(image.name, "debian-12-amd64-20260112", "the newest one");
     assert_eq!(
         offer.image_for(arm).expect("an image").name,

@@ -1,4 +1,4 @@
-//! What goes wrong between cvc and the cloud.
+//! Tests of faults between cvc and the cloud.
 
 use super::{Site, fleet, order};
 use cvc_cloud::provider::{ErrorKind, SideEffect};
@@ -161,7 +161,7 @@ fn throttling_and_a_service_that_is_unwell_are_survived() {
     assert!(site.cloud.faults_are_over());
     site.cloud.assert_nothing_left();
 
-    // a creation whose answer is lost finds what it made
+    // if the answer to a creating call is lost, the next attempt finds the resource
     for action in [
         "ImportKeyPair",
         "CreateSecurityGroup",
@@ -208,7 +208,7 @@ fn a_clock_that_is_wrong_is_put_right_by_the_clouds_answers() {
         site.cloud.skew(seconds);
         let made = site.prepare(&fleet("f"));
         assert_eq!(site.launch(&order(&site, "f", 1, 1, &made)).len(), 1);
-        // an identity that is fetched anew knows nothing of the clock yet
+        // clients with a fresh identity do not know the cloud's clock yet
         site.cloud
             .fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
         assert_eq!(site.alive("f").len(), 1);

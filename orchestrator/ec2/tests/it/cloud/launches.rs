@@ -1,4 +1,4 @@
-//! Leases: asked for once or often, the same instances.
+//! Tests of launches: a repeated order for the same lease returns the same instances.
 
 use super::{Site, fleet, order};
 use cvc_cloud::provider::{ErrorKind, InstanceState, ResourceKind, SideEffect};
@@ -89,7 +89,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     );
     assert_eq!(site.alive("f").len(), 3);
 
-    // the answer is lost, and the SDK asks again by itself
+    // the answer is lost, and the SDK repeats the call by itself
     let mut lost = order(&site, "f", 2, 2, &made);
     lost.encrypted = true;
     site.cloud.fault(Fault::lost_answer("RunInstances"));
@@ -107,7 +107,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
         "root and further volumes"
     );
 
-    // it is lost every time: nobody may say that nothing was done
+    // the answer to every attempt is lost: the error must not claim that the call had no effect
     let lost = order(&site, "f", 3, 1, &made);
     site.cloud.fault(Fault::lost_answer("RunInstances"));
     site.cloud.fault(Fault::throttle("RunInstances").always());
@@ -121,7 +121,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     assert_eq!(site.launch(&lost).len(), 1);
     assert_eq!(site.alive("f").len(), 6);
 
-    // those that have ended meanwhile are told as such
+    // instances that have terminated meanwhile are reported as terminated
     site.wait(
         site.provider.terminate(
             &site

@@ -1,4 +1,4 @@
-//! The provider through the real SDK, against moto behind the test kit's proxy: everything over the wire, nothing to a real cloud.
+//! Tests of the provider with the real SDK, against moto behind the test kit's proxy: all calls are sent over the network, but none to a real cloud.
 
 mod credentials;
 mod facts;
@@ -8,9 +8,9 @@ mod removal;
 
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
 use cvc_cloud::provider::{
-    Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError,
+    Account, Clouds, FleetOrder, Instance, InstanceState, PreparedFleet, Provider, ProviderError,
 };
-use cvc_core::campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, Volume};
+use cvc_core::campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, OnInterruption, Volume};
 use cvc_ec2::Ec2;
 use cvc_journal::lease::{LaunchOrder, Tags};
 use cvc_testkit::{
@@ -26,7 +26,7 @@ const KEY: &str =
 const OTHER_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0lQKLkZfbUTSa7Yx0bLJ4Cdmm1kSJpOSWYKJ7QyUNx cvc";
 
-/// A cloud on paper and a provider for it.
+/// A simulated cloud and a provider for it.
 struct Site {
     runtime: Runtime,
     provider: Arc<dyn Provider>,
@@ -43,7 +43,7 @@ impl Site {
         )
     }
 
-    /// With credentials as a profile says them.
+    /// Returns a site whose credentials come from this profile.
     fn with(cloud: Cloud, profile: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let profiles = directory.path().join("config");
@@ -75,12 +75,12 @@ impl Site {
     }
 
     #[track_caller]
-    fn prepare(&self, order: &FleetOrder) -> Prepared {
+    fn prepare(&self, order: &FleetOrder) -> PreparedFleet {
         self.wait(self.provider.prepare(order))
             .unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
     }
 
-    /// The error of a launch that must fail.
+    /// Returns the error of a launch that must fail.
     #[track_caller]
     fn refused(&self, order: &LaunchOrder) -> ProviderError {
         self.wait(self.provider.launch(order))
@@ -93,14 +93,14 @@ impl Site {
             .unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
     }
 
-    /// Instances of a fleet that have not ended.
+    /// Returns the instances of a fleet that have not terminated.
     #[track_caller]
     fn alive(&self, fleet: &str) -> Vec<Instance> {
         let all = self.wait(self.provider.observe(fleet)).expect("an answer");
         all.into_iter().filter(|i| i.state.is_alive()).collect()
     }
 
-    /// All instances of a fleet until they run.
+    /// Waits until `count` instances of a fleet are running, and returns them.
     fn running(&self, fleet: &str, count: usize) -> Vec<Instance> {
         let running = || {
             self.alive(fleet)
@@ -114,7 +114,7 @@ impl Site {
         running()
     }
 
-    /// Somebody else in the same account, who does without cvc.
+    /// Returns a client of another user of the same account, who does not use cvc.
     fn stranger(&self) -> aws_sdk_ec2::Client {
         let config = aws_sdk_ec2::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
@@ -124,7 +124,7 @@ impl Site {
         aws_sdk_ec2::Client::from_conf(config.build())
     }
 
-    /// Removes everything of a fleet, or of all; gives what is left.
+    /// Removes all resources of a fleet, or of all fleets; returns what is left.
     #[track_caller]
     fn remove_all(&self, fleet: Option<&str>, limit_s: f64) -> Vec<String> {
         let found = self
@@ -164,8 +164,8 @@ fn fleet(name: &str) -> FleetOrder {
     }
 }
 
-/// An order of a lease for instances in a fleet that was prepared.
-fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &Prepared) -> LaunchOrder {
+/// Returns an order for instances in a fleet that was prepared.
+fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &PreparedFleet) -> LaunchOrder {
     let mut tags = tags(fleet);
     tags.lease = Some(format!("{fleet}-{number}").into());
     tags.expires = Some("2030-01-02T03:04:05Z".parse().expect("a time"));
@@ -234,5 +234,6 @@ fn settings(types: &[&str]) -> Ec2Settings {
         nfs: None,
         keep_s: None,
         install: true,
+        on_interruption: OnInterruption::default(),
     }
 }

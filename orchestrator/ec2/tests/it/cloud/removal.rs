@@ -1,4 +1,4 @@
-//! What was made is found by its tags alone, and goes, in order, and no more than that.
+//! Tests of removal: cvc's resources are found by their tags alone, and removed in order; no other resources are removed.
 
 use super::{KEY, OTHER_KEY, Site, fleet, order};
 use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
@@ -54,7 +54,7 @@ fn everything_made_is_found_and_removed_twice() {
             Vec::<String>::new(),
             "round {round}"
         );
-        // once more: a missing resource is not an error
+        // remove them again: a missing resource is not an error
         assert_eq!(
             site.wait(site.provider.remove(&found, 5.0, &|_| {}))
                 .expect("an answer"),
@@ -86,7 +86,7 @@ fn a_fleet_keeps_to_its_key_and_its_rules() {
     let site = Site::new(Cloud::without_nodes());
     site.prepare(&fleet("f"));
     assert_eq!(site.cloud.count("ImportKeyPair"), 1);
-    // the caller has moved, and has another key
+    // the caller has another address and another key
     let moved = FleetOrder {
         allow_from: "198.51.100.0/24".into(),
         public_key: OTHER_KEY.into(),
@@ -157,7 +157,7 @@ fn what_has_the_name_without_the_tags_is_not_touched() {
         .wait(site.provider.prepare(&fleet("f")))
         .expect_err("somebody else's");
     assert!(
-        e.kind == ErrorKind::Invalid && e.message.contains("does not touch it"),
+        e.kind == ErrorKind::Invalid && e.message.contains("does not change it"),
         "{e}"
     );
     let group = stranger
@@ -174,10 +174,10 @@ fn what_has_the_name_without_the_tags_is_not_touched() {
         .wait(site.provider.prepare(&fleet("g")))
         .expect_err("somebody else's");
     assert!(
-        e.kind == ErrorKind::Invalid && e.message.contains("does not touch it"),
+        e.kind == ErrorKind::Invalid && e.message.contains("does not change it"),
         "{e}"
     );
-    // the key pair of g was made before
+    // the key pair of g was created before
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     let left = site.cloud.alive();
     assert_eq!(
@@ -255,7 +255,7 @@ fn a_group_in_use_is_tried_again_until_it_goes_or_the_time_is_up() {
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     site.cloud.assert_nothing_left();
 
-    // what may not be done at all is not tried again, and the rest is removed
+    // a call without permission is not retried, and all other resources are removed
     site.prepare(&fleet("f"));
     site.cloud.fault(
         Fault::error("DeleteKeyPair", "UnauthorizedOperation", 403)

@@ -2,21 +2,24 @@
 
    1. drain the sockets of a node, wait for the processes of this node alone, and then send a handshake through the same sockets. A slower node,
       still draining, takes it for data and waits for ever. Here such barriers wait for the processes of all nodes.
-   2. tell other nodes 0.0.0.0 as the address of a restarted process. Here it is the one that the coordinator sees.
+   2. announce 0.0.0.0 to other nodes as the address of a restarted process. Here it is the one that the coordinator sees.
    3. give drained data back by letting the peer send it again, with writes that block: with more data than fit into the buffers, two nodes wait
       for each other for ever. Here what does not fit is sent while something is being read, or waited for, and the buffers of restarted sockets,
       which are smaller than they had grown to, are made as large as the system allows.
    4. forget children that had ended, and were not waited for yet, when a checkpoint was taken: as the ssh by which a launcher has started its
       daemon on another node. A restarted launcher would wait for it for ever. Here they are taken over at the checkpoint, and handed out when
       they are waited for.
+   5. give the sockets of a process that was forked, and has not become another program, names without its host and number. The daemons of Open MPI
+      are such: with two or more of them, a restart connects sockets of one node to those of another. Here the names have both.
 
    Only names that DMTCP exports are used. What is not there is left alone: with one node, and with another version, nothing is changed. repairs.rs
-   looks for the same names, and tells what has no effect. */
+   looks for the same names, and reports repairs without effect. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -31,6 +34,14 @@ extern pid_t dmtcp_real_to_virtual_pid(pid_t real) __attribute__((weak));
 extern pid_t dmtcp_pid_real_to_virtual(pid_t real) __attribute__((weak));
 extern void *dmtcp_dlsym(void *handle, const char *name) __attribute__((weak));
 extern void dmtcp_get_local_ip_addr(struct in_addr *address) __attribute__((weak));
+/* DMTCP's identity of a process */
+struct identity {
+    uint64_t host, time;
+    int32_t pid;
+    uint32_t generation;
+};
+/* dmtcp::UniquePid::ThisProcess */
+extern const struct identity *this_process(_Bool quiet) __asm__("_ZN5dmtcp9UniquePid11ThisProcessEb") __attribute__((weak));
 /* jalib::JSockAddr::ANY begins with this */
 extern struct sockaddr_in any_address __asm__("_ZN5jalib9JSockAddr3ANYE") __attribute__((weak));
 
@@ -77,7 +88,7 @@ static long send_some(int fd, const char *data, size_t size)
     return n;
 }
 
-/* Whether a piece of this socket stands before this one. */
+/* Whether a piece of this socket precedes this one. */
 static int is_behind(const struct piece *piece)
 {
     for (const struct piece *p = first; p != piece; p = p->next)
@@ -227,6 +238,13 @@ static pid_t take_ended(pid_t asked, int *status)
 static void *next(const char *name)
 {
     return dmtcp_dlsym ? dmtcp_dlsym(RTLD_NEXT, name) : dlsym(RTLD_NEXT, name);
+}
+
+struct identity dmtcp_get_uniquepid(void)
+{
+    struct identity (*dmtcp)(void) = (struct identity(*)(void))next("dmtcp_get_uniquepid");
+    struct identity id = dmtcp();
+    return !id.host && !id.pid && this_process ? *this_process(1) : id;
 }
 
 pid_t wait4(pid_t asked, int *status, int options, struct rusage *usage)

@@ -1,4 +1,4 @@
-//! Talks to the coordinator of a run, and to that of its restart.
+//! Sends commands to the DMTCP coordinator of a run or of its restart.
 
 use super::{
     dmtcp_run::DmtcpRun,
@@ -14,17 +14,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Delay between looks for the coordinator's port.
+/// Interval between checks for the coordinator's port.
 const TICK: Duration = Duration::from_millis(25);
-/// Time limit from a start until the coordinator's port is known.
+/// Time limit from the start until the coordinator's port is known.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of a command to the coordinator.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 
-/// Ends the ranks through the coordinator, which is faster for a program that ignores SIGTERM and prevents its clean-up.
+/// Ends the ranks through the coordinator. This is faster than a signal for a program that ignores SIGTERM, and prevents the program's clean-up.
 pub(super) async fn kill(of: &DmtcpRun<'_>) {
     if let Ok(port) = std::fs::read_to_string(&of.layout.portfile) {
-        // if the coordinator is gone, so are the ranks
+        // if the coordinator has ended, the ranks have ended as well
         let _ = DmtcpClient {
             install: &of.install,
             port: port.trim().to_owned(),
@@ -34,14 +34,14 @@ pub(super) async fn kill(of: &DmtcpRun<'_>) {
     }
 }
 
-/// What a coordinator says of its processes.
+/// A coordinator's answer about the state of its processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coordinator {
-    /// Its answer.
+    /// The coordinator answered with this state.
     Answers(Status),
-    /// There is none, or none any more.
+    /// There is no coordinator, or it has ended.
     Gone,
-    /// It did not answer in time.
+    /// The coordinator did not answer in time.
     Late,
 }
 
@@ -54,11 +54,10 @@ impl Coordinator {
     }
 }
 
-/// Asks the coordinator of a restart.
+/// Queries the coordinator of a restart.
 pub(super) async fn ask_restart(of: &DmtcpRun<'_>) -> Coordinator {
-    let layout = of.layout.of_restart();
-    // it removes the file when it leaves
-    let Ok(port) = std::fs::read_to_string(&layout.portfile) else {
+    // the coordinator removes this file when it ends
+    let Ok(port) = std::fs::read_to_string(&of.layout.portfile) else {
         return Coordinator::Gone;
     };
     DmtcpClient {
@@ -69,7 +68,7 @@ pub(super) async fn ask_restart(of: &DmtcpRun<'_>) -> Coordinator {
     .await
 }
 
-/// Talks to the coordinator of one run.
+/// Sends commands to the coordinator of one run.
 pub(super) struct DmtcpClient<'a> {
     pub install: &'a Install,
     pub port: String,
@@ -115,7 +114,7 @@ impl DmtcpClient<'_> {
     }
 }
 
-/// Waits for the port of the coordinator.
+/// Waits for the coordinator's port.
 pub(super) async fn port(
     layout: &DmtcpLayout,
     shepherd: &mut Shepherd,
@@ -129,7 +128,7 @@ pub(super) async fn port(
         }
         if !shepherd.at_work() {
             return Err(no_checkpoint(
-                "the run ended before DMTCP's coordinator was there: see coordinator.out",
+                "the run ended before DMTCP's coordinator was ready: see coordinator.out",
             ));
         }
         if begin.elapsed() > START_LIMIT {

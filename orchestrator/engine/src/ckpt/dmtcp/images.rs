@@ -1,6 +1,6 @@
-//! Waits until the images of a checkpoint are whole, and reads them. What is asked meanwhile is work for the nodes that are measured: their
-//! sentinels are asked for names and sizes, the more rarely the more they are and the longer it takes, and images are read when these have
-//! changed since the last time.
+//! Waits until the images of a checkpoint are complete, and reads them. Queries meanwhile disturb the nodes that are measured. The nodes' sentinels
+//! are therefore queried only for names and sizes, at intervals that grow with the number of nodes and the waiting time; images are read only if
+//! their names or sizes have changed since the last reading.
 
 use super::dmtcp_run::DmtcpRun;
 use crate::{
@@ -9,48 +9,99 @@ use crate::{
     run::{LATER, RunFailure, SOON},
     stage::lost,
 };
+use cvc_core::campaign::StorageKind;
 use cvc_core::point::Compression;
 use cvc_image::{CheckpointDir, Role};
-use std::time::{Duration, Instant, SystemTime};
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime},
+};
 
-/// Shortest and longest delay between questions.
+/// Minimum and maximum interval between queries.
 const TICK: Duration = Duration::from_millis(25);
 const LONGEST: Duration = Duration::from_secs(1);
-/// The delay for each node that is asked.
+/// Interval per queried node.
 const FOR_EACH_NODE: Duration = Duration::from_millis(1);
-/// The delay is this part of the time that was waited.
+/// The interval is the waiting time divided by this number.
 const PART: u32 = 20;
-/// Time without a change after which a file that gzip or pigz writes is complete.
+/// Time without a change after which a file written by gzip or pigz counts as complete.
 const STABLE: Duration = Duration::from_millis(300);
 
-/// The delay before so many nodes are asked again, after this time.
+/// Returns the interval until this number of nodes is queried again, after a waiting time of `waited`.
 fn delay(nodes: usize, waited: Duration) -> Duration {
     let for_nodes = FOR_EACH_NODE * u32::try_from(nodes).unwrap_or(u32::MAX);
     TICK.max(for_nodes).max(waited / PART).min(LONGEST)
 }
 
-/// The failure of a program that ended, and its writers with it, before its images were whole.
+/// Returns the failure of a program that ended, together with the writers of its images, before the images were complete.
 pub(super) fn ended_before(number: u32, missing: &str) -> RunFailure {
     no_checkpoint(format!(
-        "the program ended before checkpoint {number} was whole ({missing}): choose an earlier moment, or a larger workload or more steps"
+        "the program ended before checkpoint {number} was complete ({missing}): choose an earlier moment, or a larger workload or more steps"
     ))
 }
 
 /// The contents of the checkpoint directories of all nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stored {
-    /// Images that have their final name.
+    /// Number of images with their final name.
     images: usize,
-    /// Number of those that have a temporary name.
+    /// Number of images with a temporary name.
     writing: usize,
-    /// When the last image was changed last, by the clock of its node.
+    /// Time of the last change of any image, by the clock of its node.
     pub last_change: Option<SystemTime>,
-    /// Bytes in all.
+    /// Total size, bytes.
     bytes: u64,
 }
 
-/// Asks all nodes for the names, sizes and times of images.
-pub(super) async fn stored(of: &DmtcpRun<'_>) -> Result<Stored, RunFailure> {
+/// An image that has its final name, as a node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NamedImage {
+    /// Node of the image.
+    pub node: String,
+    /// File name.
+    pub file: String,
+    /// Size, bytes.
+    pub bytes: u64,
+    /// Time of the image's last change, by the clock of its node.
+    pub changed: SystemTime,
+}
+
+/// The images that a checkpoint must have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AwaitedImages {
+    /// Number of the checkpoint.
+    pub number: u32,
+    /// Minimum number of images.
+    pub count: usize,
+    /// Images of the previous checkpoint. An image counts only once it differs from these: forked copies of processes begin to write after DMTCP has
+    /// reported that all images are written.
+    pub before: Vec<NamedImage>,
+}
+
+impl AwaitedImages {
+    /// Returns the images to wait for if DMTCP reports a checkpoint only after writing all images: one for each rank.
+    pub fn of_ranks(of: &DmtcpRun<'_>, number: u32) -> Self {
+        Self {
+            number,
+            count: of.run.point.processes() as usize,
+            before: Vec::new(),
+        }
+    }
+}
+
+/// Queries all nodes for images. Unchanged images of the previous checkpoint count as still being written.
+async fn stored(of: &DmtcpRun<'_>, awaited: &AwaitedImages) -> Result<Stored, RunFailure> {
+    let (mut stored, named) = named(of).await?;
+    let old = named.iter().filter(|image| awaited.before.contains(image));
+    let old = old.count();
+    stored.images -= old;
+    stored.writing += old;
+    Ok(stored)
+}
+
+/// Queries all nodes for the names, sizes and times of images. Also returns the images that have their final names.
+pub(super) async fn named(of: &DmtcpRun<'_>) -> Result<(Stored, Vec<NamedImage>), RunFailure> {
     let used = &of.run.used;
     let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
     let found = used
@@ -62,35 +113,64 @@ pub(super) async fn stored(of: &DmtcpRun<'_>) -> Result<Stored, RunFailure> {
             SOON,
         )
         .await;
-    let mut stored = Stored::default();
-    for (_, listing) in crew::whole(found).map_err(|error| lost(&error))? {
+    let (mut stored, mut named) = (Stored::default(), Vec::new());
+    for (node, listing) in crew::whole(found).map_err(|error| lost(&error))? {
         for entry in listing.entries {
-            if entry.name.ends_with(".temp") {
-                stored.writing += 1;
-            } else {
-                stored.images += 1;
-            }
-            stored.bytes += entry.bytes;
             let changed = SystemTime::UNIX_EPOCH
                 + Duration::from_nanos(u64::try_from(entry.modified_ns).unwrap_or(0));
+            stored.bytes += entry.bytes;
             stored.last_change = stored.last_change.max(Some(changed));
+            if entry.name.ends_with(".temp") {
+                stored.writing += 1;
+                continue;
+            }
+            stored.images += 1;
+            named.push(NamedImage {
+                node: node.clone(),
+                file: entry.name,
+                bytes: entry.bytes,
+                changed,
+            });
         }
     }
-    Ok(stored)
+    Ok((stored, named))
 }
 
-/// What successive looks at the images show, by this machine's clock, since those of nodes may differ.
+/// Returns the time when each image was written, by this machine's clock: the time by the node's clock, corrected by that clock's measured offset.
+pub(super) async fn written(
+    of: &DmtcpRun<'_>,
+    images: &[NamedImage],
+) -> BTreeMap<String, Timestamp> {
+    let used = &of.run.used;
+    let mut ahead: BTreeMap<String, SignedDuration> = BTreeMap::new();
+    if used.storage == StorageKind::NodeLocal {
+        for node in used.places().into_iter().filter(|n| *n != used.head.name) {
+            if let Ok(skew) = used.crew.skew(node, SOON).await {
+                let by = SignedDuration::try_from_secs_f64(skew.offset_s).unwrap_or_default();
+                ahead.insert(node.to_owned(), by);
+            }
+        }
+    }
+    let at = |image: &NamedImage| {
+        let by = ahead.get(&image.node).copied().unwrap_or_default();
+        let changed = Timestamp::try_from(image.changed).ok()?;
+        Some((image.file.clone(), changed.checked_sub(by).ok()?))
+    };
+    images.iter().filter_map(at).collect()
+}
+
+/// Successive observations of the images. Durations are measured with this machine's clock, because the nodes' clocks may differ.
 #[derive(Debug, Default)]
-struct Looks {
+struct StabilityWatch {
     last: Option<(Stored, Instant)>,
-    /// Whether the last two looks show the same.
+    /// Whether the last two observations are equal.
     rests: bool,
-    /// What was there when the images were read, and when that was.
+    /// The observation before the last reading of the images, and the time of that reading.
     read: Option<(Stored, Instant)>,
 }
 
-impl Looks {
-    /// Adds a look. Returns the time for which nothing has changed.
+impl StabilityWatch {
+    /// Adds an observation. Returns the time for which nothing has changed.
     fn add(&mut self, stored: Stored, now: Instant) -> Duration {
         match &self.last {
             Some((last, since)) if *last == stored => {
@@ -104,14 +184,14 @@ impl Looks {
         }
     }
 
-    /// Whether all images of `processes` ranks have their name, after this look.
-    fn has_all(&self, processes: u32) -> bool {
+    /// Returns whether, by the last observation, at least this many images have their final name and none is being written.
+    fn has_all(&self, count: usize) -> bool {
         self.last
             .as_ref()
-            .is_some_and(|(stored, _)| stored.writing == 0 && stored.images >= processes as usize)
+            .is_some_and(|(stored, _)| stored.writing == 0 && stored.images >= count)
     }
 
-    /// What of the images of `processes` ranks has its name.
+    /// Describes how many images have their final names, for a run with this many ranks.
     fn names(&self, processes: u32) -> String {
         let (images, writing) = self
             .last
@@ -122,20 +202,17 @@ impl Looks {
         )
     }
 
-    /// Whether the images are to be read now: those of gzip and pigz grow on for a moment under their final name. What was read in vain is read
-    /// again when it has changed, or if that cannot be seen, after a second.
-    fn is_to_read(&self, processes: u32, compression: Compression, now: Instant) -> bool {
+    /// Returns whether to read the images now. Compressed images still grow for a moment under their final name, so they must first stop changing.
+    /// After a failed reading, images are read again when they have changed, at the latest after [`LONGEST`], because not every change is visible.
+    fn is_to_read(&self, count: usize, compression: Compression, now: Instant) -> bool {
         let Some((stored, _)) = &self.last else {
             return false;
         };
-        let rests = match compression {
-            Compression::None => true,
-            Compression::Gzip | Compression::Pigz => self.rests,
-        };
+        let rests = compression.compressor().is_none() || self.rests;
         let is_new = self.read.as_ref().is_none_or(|(read, at)| {
             read != stored || now.saturating_duration_since(*at) >= LONGEST
         });
-        rests && is_new && self.has_all(processes)
+        rests && is_new && self.has_all(count)
     }
 
     fn note_read(&mut self, now: Instant) {
@@ -143,22 +220,22 @@ impl Looks {
     }
 }
 
-/// Waits until the images stop changing and none has a temporary name. `has_ended` says whether the program has ended, and whatever still wrote
-/// its images with it.
+/// Waits until the images stop changing and none has a temporary name. `has_ended` returns whether the program, including all writers of its images,
+/// has ended.
 pub(super) async fn stable(
     of: &DmtcpRun<'_>,
-    number: u32,
+    awaited: &AwaitedImages,
     begin: Instant,
     limit: Duration,
     mut has_ended: impl FnMut() -> bool,
 ) -> Result<(), RunFailure> {
-    let (mut looks, waiting) = (Looks::default(), Instant::now());
-    let processes = of.run.point.processes();
+    let (mut looks, waiting) = (StabilityWatch::default(), Instant::now());
+    let (processes, number) = (of.run.point.processes(), awaited.number);
     loop {
-        // before the look, which then shows all that there will be
+        // determined before the files are listed, so that the list has all files if the program has ended
         let ended = has_ended();
-        let unchanged = looks.add(stored(of).await?, Instant::now());
-        if unchanged > STABLE && looks.has_all(processes) {
+        let unchanged = looks.add(stored(of, awaited).await?, Instant::now());
+        if unchanged > STABLE && looks.has_all(awaited.count) {
             return Ok(());
         }
         if ended && unchanged > LONGEST {
@@ -174,24 +251,24 @@ pub(super) async fn stable(
     }
 }
 
-/// Reads the images in place, when they are whole. `has_ended` as in [`stable`].
+/// Waits until the images are complete, and reads them in place. `has_ended` is as for [`stable`].
 pub(super) async fn images(
     of: &DmtcpRun<'_>,
-    number: u32,
+    awaited: &AwaitedImages,
     begin: Instant,
     limit: Duration,
     mut has_ended: impl FnMut() -> bool,
 ) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
-    let processes = of.run.point.processes();
-    let (mut looks, waiting) = (Looks::default(), Instant::now());
+    let (processes, number) = (of.run.point.processes(), awaited.number);
+    let (mut looks, waiting) = (StabilityWatch::default(), Instant::now());
     loop {
-        // before the look, which then shows all that there will be
+        // determined before the files are listed, so that the list has all files if the program has ended
         let ended = has_ended();
-        let unchanged = looks.add(stored(of).await?, Instant::now());
-        // when nothing will come any more, and at the latest when the time is over, to say what is missing
+        let unchanged = looks.add(stored(of, awaited).await?, Instant::now());
+        // true when no more files will appear; after the time limit images are read anyway, to report the missing ones
         let is_final = ended && unchanged > LONGEST;
         let is_over = is_final || begin.elapsed() > limit;
-        if is_over || looks.is_to_read(processes, of.run.point.compression, Instant::now()) {
+        if is_over || looks.is_to_read(awaited.count, of.run.plan.compression(), Instant::now()) {
             let dirs = read(of).await?;
             match missing(&dirs, processes) {
                 None => return Ok(dirs),
@@ -218,7 +295,7 @@ async fn read(of: &DmtcpRun<'_>) -> Result<Vec<(String, CheckpointDir)>, RunFail
     for (node, dir) in found {
         match dir {
             Ok(dir) => dirs.push((node, dir)),
-            // a node without ranks, a login node for example, has none
+            // a node without ranks, for example a login node, has no images
             Err(CrewError::Refused { .. }) if !used.ranks.iter().any(|n| n.name == node) => {}
             Err(error) => return Err(lost(&error)),
         }
@@ -226,7 +303,7 @@ async fn read(of: &DmtcpRun<'_>) -> Result<Vec<(String, CheckpointDir)>, RunFail
     Ok(dirs)
 }
 
-/// What is missing of the images of so many ranks; `None` if they are whole.
+/// Describes the images that are missing for this many ranks; `None` if the images are complete.
 fn missing(dirs: &[(String, CheckpointDir)], processes: u32) -> Option<String> {
     let count =
         |of: &dyn Fn(&CheckpointDir) -> usize| dirs.iter().map(|(_, dir)| of(dir)).sum::<usize>();
@@ -260,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn more_nodes_are_asked_more_rarely_and_so_are_those_that_take_long() {
+    fn more_or_slower_nodes_are_queried_more_rarely() {
         let delay = |nodes, ms| delay(nodes, Duration::from_millis(ms)).as_millis();
         assert_eq!(
             [delay(1, 0), delay(16, 400), delay(100, 0), delay(1000, 0)],
@@ -270,12 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn growing_images_of_gzip_are_not_read_and_whole_ones_once() {
+    fn growing_images_of_gzip_are_not_read_and_complete_ones_once() {
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
-        let mut looks = Looks::default();
+        let mut looks = StabilityWatch::default();
         let mut reads = Vec::new();
-        // of four ranks: one has a temporary name, then all grow, then they rest
+        // four ranks: first an image has a temporary name, then all images grow, then they are stable
         let sizes = [
             stored(3, 1, 10),
             stored(4, 0, 20),
@@ -297,7 +374,7 @@ mod tests {
             !looks.is_to_read(4, Compression::Gzip, at(1149))
                 && looks.is_to_read(4, Compression::Gzip, at(1150))
         );
-        let mut looks = Looks::default();
+        let mut looks = StabilityWatch::default();
         looks.add(stored(4, 0, 20), at(0));
         assert!(
             looks.is_to_read(4, Compression::None, at(0)),

@@ -1,23 +1,23 @@
-//! DMTCP: its installation, its argument vectors, and its coordinator's event log.
+//! DMTCP: its installation, its command lines, and its coordinator's event log.
 
 use crate::{
     ckpt::contract::Install,
     host::{Host, LocalHost},
     mpi::Missing,
-    run::RunContext,
+    run::{RestartNumber, RunContext},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::DmtcpSettings;
 use cvc_core::paths;
 use cvc_core::point::Compression;
-use serde::Deserialize;
-use std::{collections::BTreeMap, time::Duration};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, io::Read, time::Duration};
 
-/// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path
-/// on all nodes of a run, and goes to [`launch_words`].
+/// C source of a library that works around faults of DMTCP between nodes. The library is compiled on the site ([`between_nodes_build`]), must have
+/// the same path on all nodes of a run, and is passed to [`launch_words`].
 pub(super) const BETWEEN_NODES: &str = include_str!("between_nodes.c");
 
-/// How [`BETWEEN_NODES`] is compiled.
+/// Returns the command that compiles [`BETWEEN_NODES`] into `library`.
 pub(super) fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<String> {
     [
         "cc",
@@ -33,16 +33,16 @@ pub(super) fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<
     .into()
 }
 
-/// Variable with its prefix on this machine.
+/// Environment variable that holds DMTCP's installation prefix on this machine.
 pub(super) const ROOT: &str = "CVC_DMTCP_ROOT";
 
-/// How to get DMTCP, which no current distribution has.
+/// How to get DMTCP, which current distributions do not package.
 const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, name its prefix in CVC_DMTCP_ROOT, or give the site `dmtcp = { prefix = … }`";
 
 /// Finds DMTCP on this machine: at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
 ///
 /// # Errors
-/// When it is not installed or does not work.
+/// DMTCP is not installed, or does not work.
 pub(super) async fn find(settings: &DmtcpSettings) -> Result<Install, Missing> {
     let launch = find_launch(settings)?;
     let message = LocalHost
@@ -56,23 +56,43 @@ pub(super) async fn find(settings: &DmtcpSettings) -> Result<Install, Missing> {
     let text = format!("{}\n{}", message.stdout, message.stderr);
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("{launch} does not report its version")))?;
-    let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
     Ok(Install {
-        bin,
+        forks: forks(&launch),
+        bin: launch.parent().map(Utf8Path::to_owned).unwrap_or_default(),
         version: Some(version),
     })
 }
 
-/// Finds DMTCP like [`find`], without starting it: the version is unknown.
+/// Finds DMTCP like [`find`] but does not start it, so its version stays unknown.
 ///
 /// # Errors
-/// When it is not installed.
+/// DMTCP is not installed.
 pub(super) fn find_files(settings: &DmtcpSettings) -> Result<Install, Missing> {
-    let bin = find_launch(settings)?
-        .parent()
-        .map(Utf8Path::to_owned)
-        .unwrap_or_default();
-    Ok(Install { bin, version: None })
+    let launch = find_launch(settings)?;
+    Ok(Install {
+        forks: forks(&launch),
+        bin: launch.parent().map(Utf8Path::to_owned).unwrap_or_default(),
+        version: None,
+    })
+}
+
+/// The environment variable that makes each checkpointed process fork a copy of itself, which writes the image. `dmtcp_launch` sets the variable if,
+/// and only if, it was built with `--enable-forked-checkpointing`. Processes of other builds obey the variable, too, but do not send the messages
+/// that must follow such a checkpoint: the run fails.
+pub(super) const FORKED: &str = "DMTCP_FORKED_CHECKPOINT";
+
+/// Maximum size of a `dmtcp_launch` binary that is searched, bytes; the actual binary has about 4 MiB.
+const MAX_LAUNCH_BYTES: u64 = 256 << 20;
+
+/// Returns whether this `dmtcp_launch` makes forked copies of processes write the images: its binary then contains the name of the variable.
+fn forks(launch: &Utf8Path) -> bool {
+    let mut content = Vec::new();
+    let read = std::fs::File::open(launch)
+        .and_then(|file| file.take(MAX_LAUNCH_BYTES).read_to_end(&mut content));
+    read.is_ok()
+        && content
+            .windows(FORKED.len())
+            .any(|bytes| bytes == FORKED.as_bytes())
 }
 
 fn missing(what: String) -> Missing {
@@ -82,7 +102,7 @@ fn missing(what: String) -> Missing {
     }
 }
 
-/// The path of `dmtcp_launch`.
+/// Returns the path of `dmtcp_launch`.
 fn find_launch(settings: &DmtcpSettings) -> Result<Utf8PathBuf, Missing> {
     match &settings.prefix {
         Some(prefix) => {
@@ -110,7 +130,7 @@ fn find_launch(settings: &DmtcpSettings) -> Result<Utf8PathBuf, Missing> {
     }
 }
 
-/// The version in what `dmtcp_launch --version` says.
+/// Parses the version from the output of `dmtcp_launch --version`.
 pub fn parse_version(text: &str) -> Option<String> {
     let words = text
         .split_whitespace()
@@ -121,10 +141,10 @@ pub fn parse_version(text: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The program that DMTCP pipes images through; it calls what is `gzip` on PATH.
+/// Returns the path of the program that DMTCP pipes images through; `None` without compression. DMTCP itself calls the `gzip` on PATH.
 ///
 /// # Errors
-/// When it is not installed: DMTCP would then store images as they are, with a warning.
+/// The program is not installed. DMTCP would then store images uncompressed, with a warning.
 pub(super) fn compressor(compression: Compression) -> Result<Option<Utf8PathBuf>, Missing> {
     let Some(name) = compression.program() else {
         return Ok(None);
@@ -139,30 +159,34 @@ pub(super) fn compressor(compression: Compression) -> Result<Option<Utf8PathBuf>
 
 /// Directory of the images, in the working directory of a run.
 pub(super) const CKPT_DIR: &str = "ckpt";
-/// The coordinator's working directory there.
+/// The coordinator's working directory, in the working directory of a run.
 pub(super) const COORDINATOR_DIR: &str = "dmtcp";
 
 /// Paths of the DMTCP files of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DmtcpLayout {
-    /// Images.
+    /// Directory of the images.
     pub ckptdir: Utf8PathBuf,
-    /// Coordinator's working directory: its event logs appear there.
+    /// Directory where the coordinator writes the script of the next restart. It differs from the directory of the script that is being executed,
+    /// which must not be replaced.
+    pub scripts: Utf8PathBuf,
+    /// Coordinator's working directory, where it writes its event logs.
     pub kvdir: Utf8PathBuf,
     /// Short private directory for temporary files.
     pub tmpdir: Utf8PathBuf,
-    /// Port of the coordinator.
+    /// File with the coordinator's port.
     pub portfile: Utf8PathBuf,
     /// Coordinator's log.
     pub log: Utf8PathBuf,
 }
 
 impl DmtcpLayout {
-    /// The layout of a run.
+    /// Returns the layout of a run.
     pub fn of(run: &RunContext) -> Self {
         let kvdir = run.work.join(COORDINATOR_DIR);
         Self {
             ckptdir: run.work.join(CKPT_DIR),
+            scripts: run.work.join(CKPT_DIR),
             tmpdir: run.tmp.clone(),
             portfile: kvdir.join("port"),
             log: kvdir.join("coordinator.log"),
@@ -170,35 +194,34 @@ impl DmtcpLayout {
         }
     }
 
-    /// The layout of its restart, which has a coordinator of its own.
+    /// Returns the layout of this run's restart, which has its own coordinator. Restarted processes write their images into the same directory as the
+    /// run's processes.
     #[must_use]
-    pub fn of_restart(&self) -> Self {
-        let (dir, tmpdir) = (self.kvdir.join("restart"), self.tmpdir.clone());
-        let (portfile, log) = (
-            self.kvdir.join("restart.port"),
-            self.kvdir.join("restart.log"),
-        );
+    pub fn of_restart(&self, which: RestartNumber) -> Self {
+        let dir = self.kvdir.join(which.stem());
         Self {
-            ckptdir: dir.clone(),
+            ckptdir: self.ckptdir.clone(),
+            scripts: dir.clone(),
+            tmpdir: self.tmpdir.clone(),
+            portfile: self.kvdir.join(which.file("port")),
+            log: self.kvdir.join(which.file("log")),
             kvdir: dir,
-            tmpdir,
-            portfile,
-            log,
         }
     }
 }
 
-/// Whether the coordinator writes an event log at each checkpoint.
+/// Returns whether the coordinator writes an event log at each checkpoint.
 pub(super) fn has_event_log(install: &Install) -> bool {
     install.major_minor().is_some_and(|v| v >= (4, 0))
 }
 
-/// Whether `dmtcp_command` can answer in JSON.
+/// Returns whether `dmtcp_command` can answer in JSON.
 pub(super) fn has_json(install: &Install) -> bool {
     install.major_minor().is_some_and(|v| v >= (5, 0))
 }
 
-/// The coordinator's argument vector. It chooses a free port, and leaves when its last client does, or after `stale_s` without one.
+/// Returns the coordinator's command line. The coordinator chooses a free port. It exits when its last client disconnects, or after `stale_s` seconds
+/// without a client.
 pub(super) fn coordinator(install: &Install, layout: &DmtcpLayout, stale_s: u64) -> Vec<String> {
     let mut argv = vec![
         install.program("dmtcp_coordinator"),
@@ -207,7 +230,7 @@ pub(super) fn coordinator(install: &Install, layout: &DmtcpLayout, stale_s: u64)
         "--port-file".into(),
         layout.portfile.to_string(),
         "--ckptdir".into(),
-        layout.ckptdir.to_string(),
+        layout.scripts.to_string(),
         "--tmpdir".into(),
         layout.tmpdir.to_string(),
         "--coord-logfile".into(),
@@ -223,17 +246,18 @@ pub(super) fn coordinator(install: &Install, layout: &DmtcpLayout, stale_s: u64)
     argv
 }
 
-/// The words before the MPI launcher, with a library that is loaded before DMTCP's own; host and port of the coordinator follow.
+/// Returns the words in front of the MPI launcher. `library` is loaded before DMTCP's own libraries; the caller appends the coordinator's host and
+/// port.
 pub(super) fn launch_words(
     install: &Install,
     layout: &DmtcpLayout,
     compression: Compression,
     library: Option<&Utf8Path>,
 ) -> Vec<String> {
-    let gzip = match compression {
-        Compression::None => "--no-gzip",
-        // the `gzip` that it finds is pigz then
-        Compression::Gzip | Compression::Pigz => "--gzip",
+    // DMTCP calls the `gzip` on PATH: make that the chosen compressor
+    let gzip = match compression.compressor() {
+        None => "--no-gzip",
+        Some(_) => "--gzip",
     };
     let mut argv = vec![
         install.program("dmtcp_launch"),
@@ -253,13 +277,13 @@ pub(super) fn launch_words(
 /// The answer of `dmtcp_command -s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Processes that take part, launchers included.
+    /// Number of connected processes, including launchers.
     pub peers: u32,
-    /// Whether they run (and are not being checkpointed).
+    /// Whether the processes run, that is, are not being checkpointed.
     pub running: bool,
 }
 
-/// Reads the answer of `dmtcp_command -s`: text, or with `--json` (from DMTCP 5.0 on) a line of JSON.
+/// Parses the answer of `dmtcp_command -s`: text, or with `--json` (DMTCP 5.0 and later) a line of JSON.
 pub fn parse_status(message: &str) -> Option<Status> {
     if let Some(line) = message.lines().find(|l| l.trim_start().starts_with('{')) {
         let answer: JsonStatus = serde_json::from_str(line).ok()?;
@@ -280,12 +304,12 @@ pub fn parse_status(message: &str) -> Option<Status> {
     })
 }
 
-/// Maximum length of a line that is quoted, in characters.
+/// Maximum length of a quoted line, characters.
 const QUOTED: usize = 400;
 
-/// The first assertion that failed, and ended its process, in what DMTCP writes to standard error: its line without colours and other control
-/// characters, and at most the beginning of it. DMTCP 4 writes `[TIME, PID, TID, Error] at FILE:LINE in FUNCTION; REASON='...`, earlier
-/// versions `[PID] ERROR at ...`, and its loader `[PID] FILE:LINE FUNCTION:` and `Assertion failed: ...` in the next line.
+/// Finds the first assertion in DMTCP's standard error whose failure ended a process. Returns its line, truncated, without colours and other control
+/// characters. DMTCP 4 writes `[TIME, PID, TID, Error] at FILE:LINE in FUNCTION; REASON='...`. Earlier versions write `[PID] ERROR at ...`; their
+/// loader writes `[PID] FILE:LINE FUNCTION:` and, in the next line, `Assertion failed: ...`.
 pub fn failed_assertion(stderr: &str) -> Option<String> {
     let mut before = String::new();
     for line in stderr.lines() {
@@ -307,7 +331,7 @@ pub fn failed_assertion(stderr: &str) -> Option<String> {
     None
 }
 
-/// A line without control characters and sequences that set colours (`ESC [ ... m`).
+/// Returns the line without control characters and without escape sequences for colours (`ESC [ ... m`).
 fn without_controls(line: &str) -> String {
     let mut pieces = line.split("\u{1b}[");
     let mut plain = pieces.next().unwrap_or_default().to_owned();
@@ -319,7 +343,7 @@ fn without_controls(line: &str) -> String {
     plain.trim().to_owned()
 }
 
-/// What is used of the answer in JSON.
+/// The fields of the JSON answer that are used.
 #[derive(Deserialize)]
 struct JsonStatus {
     command_status: String,
@@ -327,53 +351,53 @@ struct JsonStatus {
     running: bool,
 }
 
-/// When the phases of one checkpoint ended, by the coordinator's clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Times when the phases of one checkpoint ended, by the coordinator's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Events {
-    /// The coordinator began.
+    /// The coordinator began the checkpoint.
     pub start: jiff::Timestamp,
     /// All processes are suspended.
     pub suspended: Option<jiff::Timestamp>,
-    /// Everything is agreed on and drained: writing begins.
+    /// Coordination and draining of connections have ended; writing begins.
     pub coordinated: jiff::Timestamp,
     /// Every process has written its image.
     pub written: jiff::Timestamp,
-    /// The restart script is there.
+    /// The restart script exists.
     pub complete: jiff::Timestamp,
 }
 
-/// What is wrong with an event log.
+/// A problem with an event log.
 #[derive(Debug, thiserror::Error)]
 pub enum EventLogError {
-    /// It is not JSON, or not all of it is there.
+    /// The file is not JSON, or it is incomplete.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// It is another file.
+    /// The file is not an event log.
     #[error("it has no /Event_Timestamp_Ms")]
     NoTimestamps,
     /// A time cannot be read.
     #[error("`{text}`: {source}")]
     Time {
-        /// As it stands there.
+        /// Text of the time that cannot be read.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         source: jiff::Error,
     },
     /// An entry is not a number and a name.
     #[error("`{at}`: `{entry}` does not name an event")]
     Entry {
-        /// Its time.
+        /// Time of the entry.
         at: String,
-        /// As it stands there.
+        /// Text of the entry.
         entry: String,
     },
 }
 
-/// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` if it has no complete one.
-/// Its times are without a zone: the run's script starts the coordinator in UTC.
+/// Returns the phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`); `None` if the log has no complete
+/// checkpoint. Times in the log have no time zone; they are in UTC, because the run's script starts the coordinator in UTC.
 ///
 /// # Errors
-/// When it is not such a log, or is still being written.
+/// The text is not such a log, or the log is still being written.
 pub fn parse_events(json: &str) -> Result<Option<Events>, EventLogError> {
     let value: serde_json::Value = serde_json::from_str(json)?;
     let Some(log) = value.get("/Event_Timestamp_Ms").and_then(|v| v.as_object()) else {
@@ -403,8 +427,8 @@ pub fn parse_events(json: &str) -> Result<Option<Events>, EventLogError> {
     Ok(last_checkpoint(&events))
 }
 
-/// The last whole checkpoint among numbered events. The log is keyed by milliseconds, so of two events of one millisecond only the later is
-/// there: an event whose number is missing happened when the next one did.
+/// Returns the last complete checkpoint among numbered events. The log has at most one event for each millisecond: a later event in the same
+/// millisecond replaces the earlier one. An event that is missing for this reason gets the time of the next event.
 fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> {
     let write = events
         .iter()
@@ -418,17 +442,17 @@ fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> 
     let suspended = at("Barrier-DMT:SUSPEND");
     let start = match (at("Ckpt-Start"), suspended) {
         (Some(start), _) => start.2,
-        // its millisecond was taken by the next event
+        // the next event replaced this one in its millisecond
         (None, Some(next)) => next.2,
         (None, None) => return None,
     };
     let (number, written) = (events[write].0, events[write].2);
-    // a barrier's time is when the last process reached it: the last barrier before WriteCkpt ends the coordination
+    // the time of a barrier is the time when the last process reached it: the last barrier before WriteCkpt ends the coordination
     let coordinated = this
         .last()
         .filter(|e| e.0 + 1 == number)
         .map_or(written, |e| e.2);
-    // whatever comes after the barrier of the written images, the checkpoint is complete by then
+    // the checkpoint is complete at the first event, of any kind, after the barrier of the written images
     let complete = events[write + 1..].first()?.2;
     Some(Events {
         start,
@@ -439,7 +463,7 @@ fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> 
     })
 }
 
-/// Images by file name with the hosts that they were written on, as DMTCP's restart script says: ` :: HOST :bg: IMAGE IMAGE...`.
+/// Parses DMTCP's restart script (` :: HOST :bg: IMAGE IMAGE...`). Returns the host on which each image was written, by the image's file name.
 pub fn images_by_host(script: &str) -> std::collections::BTreeMap<String, String> {
     let mut images = std::collections::BTreeMap::new();
     let mut words = script
@@ -471,6 +495,19 @@ mod tests {
         "2026-11-21T11:43:29.024": "00007-Ckpt-Complete"}}"#;
 
     #[test]
+    fn a_build_for_forked_checkpoints_is_detected_by_its_binary() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("dmtcp_launch")).expect("UTF-8");
+        let of = |content: &str| {
+            std::fs::write(&path, content).expect("writes");
+            forks(&path)
+        };
+        assert!(!of("\u{7f}ELF\0DMTCP_GZIP\0_(forked)\0"));
+        assert!(of("\u{7f}ELF\0DMTCP_GZIP\0DMTCP_FORKED_CHECKPOINT\0rest"));
+        assert!(!forks(Utf8Path::new("/nowhere/dmtcp_launch")));
+    }
+
+    #[test]
     fn latency_is_split_at_the_last_barrier_before_the_images() {
         let events = parse_events(LOG).expect("reads").expect("whole");
         let ms = |a: jiff::Timestamp, b: jiff::Timestamp| b.duration_since(a).as_millis();
@@ -481,7 +518,7 @@ mod tests {
 
     #[test]
     fn of_two_events_in_one_millisecond_only_the_later_is_logged() {
-        // as DMTCP 4.2.0 wrote it: no 00002-Ckpt-Start, for 00003 came within its millisecond
+        // as DMTCP 4.2.0 wrote it: 00002-Ckpt-Start is missing because 00003 happened in the same millisecond
         let log = LOG.replace(r#""2026-11-21T11:43:28.248": "00002-Ckpt-Start","#, "");
         let events = parse_events(&log).expect("reads").expect("whole");
         assert_eq!(
@@ -489,14 +526,14 @@ mod tests {
             97
         );
         assert_eq!(Some(events.start), events.suspended);
-        // the last barrier is not there: it was reached when the images had been written
+        // the last barrier is missing: it was reached when the images had been written
         let log = LOG.replace(
             r#""2026-11-21T11:43:28.347": "00005-Barrier-Socket::Ckpt_Register_Peer_Info","#,
             "",
         );
         let events = parse_events(&log).expect("reads").expect("whole");
         assert_eq!(events.coordinated, events.written);
-        // the coordinator's exit can take the millisecond of the end
+        // the coordinator's exit can happen in the same millisecond as the end, and replace it in the log
         let log = LOG.replace("00007-Ckpt-Complete", "00008-Exiting");
         assert!(parse_events(&log).expect("reads").is_some());
     }
@@ -525,7 +562,7 @@ mod tests {
             events.coordinated.duration_since(events.start).as_millis(),
             100
         );
-        // the end of the first is not there: its millisecond was taken
+        // the end of the first checkpoint is missing: a later event replaced it in its millisecond
         let whole = whole.replace(r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete", "#, "");
         assert_eq!(parse_events(&whole).expect("reads"), Some(events));
     }
@@ -589,13 +626,13 @@ mod tests {
             })
         );
         assert_eq!(parse_status(&answer("DMT_COORD_NOT_FOUND", "")), None);
-        // cut off, or with what it does not have
+        // truncated answers, or answers with unknown parts
         assert_eq!(parse_status(&running[..running.len() - 1]), None);
         assert_eq!(parse_status(&running.replace("6", "-6")), None);
     }
 
     #[test]
-    fn an_assertion_is_told_from_warnings_and_from_what_programs_say() {
+    fn an_assertion_is_distinguished_from_warnings_and_from_program_output() {
         let warning = "\u{1b}[0;33m[2026-11-25T09:00:00.000, 41000, 41000, Warning] at fileconnection.cpp:410 in refill; REASON='JWARNING(fd != -1) failed;\u{1b}[0m";
         assert_eq!(failed_assertion(warning), None);
         assert_eq!(
@@ -633,11 +670,12 @@ mod tests {
     }
 
     #[test]
-    fn json_is_asked_for_only_where_it_is_known() {
+    fn json_is_requested_only_where_it_is_supported() {
         let has_json = |version: &str| {
             has_json(&Install {
                 bin: "/bin".into(),
                 version: Some(version.into()),
+                forks: false,
             })
         };
         assert!(has_json("5.0") && has_json("5.0.1-rc1") && has_json("10.1"));

@@ -1,61 +1,59 @@
-//! DMTCP's part of the script of a run: its coordinator, the words before the launcher, and the end.
+//! DMTCP's part of a run's script: its coordinator, the words in front of the launcher, and the end of the coordinator.
 
 use super::install::{
-    BETWEEN_NODES, DmtcpLayout, between_nodes_build, compressor, coordinator, launch_words,
+    BETWEEN_NODES, DmtcpLayout, FORKED, between_nodes_build, compressor, coordinator, launch_words,
 };
 use crate::{
     ckpt::contract::{Install, LaunchPart},
     render::{self, RenderError, Template, shell_quote},
-    run::{Input, RunContext, ScriptFailure},
+    run::{RunContext, RunInput, ScriptFailure},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::point::Compression;
+use cvc_core::strategy::Strategy;
 use serde_json::json;
 
-/// Source of the library that repairs DMTCP between nodes, in the working directory.
+/// File in the working directory with the source of the library that works around faults of DMTCP between nodes.
 const SOURCE: &str = "dmtcp-nodes.c";
-/// That library.
+/// File in the working directory with the compiled library.
 const LIBRARY: &str = "dmtcp-nodes.so";
 
-/// Directory in the working directory of a run with the program that DMTCP is to take for `gzip`. It is removed with the images.
+/// Subdirectory of a run's working directory with the compressor that DMTCP finds as `gzip`. It is removed together with the images.
 pub(super) const PROGRAMS: &str = "dmtcp-programs";
 
-/// What starts it.
+/// Template of the commands that start the coordinator.
 const START: Template = Template::new(
     "launch/dmtcp-start.sh.hbs",
     include_str!("../../../../../templates/launch/dmtcp-start.sh.hbs"),
 );
 
-/// DMTCP's part of the script of a run.
+/// Returns DMTCP's part of a run's script.
 pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, RenderError> {
     let layout = DmtcpLayout::of(run);
     let several = run.used.several();
     let library = several.then(|| run.work.join(LIBRARY));
-    let words = launch_words(install, &layout, run.point.compression, library.as_deref());
+    let compression = run.plan.compression();
+    let words = launch_words(install, &layout, compression, library.as_deref());
     let command = install.program("dmtcp_command");
-    // DMTCP compresses with what is `gzip` on PATH, and only with the arguments that gzip has
-    let gzip = match run.point.compression {
-        Compression::None | Compression::Gzip => None,
-        // where it has gone meanwhile, the link to it leads nowhere, and the script says so in coordinator.out
-        Compression::Pigz => Some(
-            compressor(run.point.compression)
-                .ok()
-                .flatten()
-                .unwrap_or_else(|| Utf8PathBuf::from("/usr/bin/pigz")),
-        ),
-    };
+    // DMTCP calls the `gzip` on PATH, and only with arguments that gzip accepts
+    let other = compression.program().filter(|program| *program != "gzip");
+    // if the compressor has disappeared meanwhile, the link is dangling, and the script reports that in coordinator.out
+    let gzip = other.map(|program| {
+        let found = compressor(compression).ok().flatten();
+        found.unwrap_or_else(|| Utf8PathBuf::from(format!("/usr/bin/{program}")))
+    });
     let before = render::render(
         START,
         &json!({
             "ckptdir": layout.ckptdir, "kvdir": layout.kvdir, "portfile": layout.portfile,
             "coordinator": coordinator(install, &layout, stale_s(run)),
-            "launch": words, "library": library,
+            "launch": words, "library": library, "in_place": in_place(install, run),
             "gzip": gzip, "programs": run.work.join(PROGRAMS), "command": command, "host": host(run), "exit": ScriptFailure::values(),
             "library_build": library.as_ref().map(|library| between_nodes_build(&run.work.join(SOURCE), library)),
         }),
     )?;
     let words: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
-    let source = || Input {
+    let in_place = in_place(install, run);
+    let source = || RunInput {
         name: SOURCE.to_owned(),
         content: BETWEEN_NODES.to_owned(),
         executable: false,
@@ -63,7 +61,7 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
     Ok(LaunchPart {
         before,
         wrapper: format!(
-            "{} -h {} -p \"$DMTCP_PORT\"",
+            "{} -h {} -p \"$DMTCP_PORT\"{in_place}",
             words.join(" "),
             shell_quote(host(run))
         ),
@@ -80,8 +78,17 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
     })
 }
 
-/// Words that start a program with this directory first on its PATH. The environment of the launcher is not enough: Open MPI puts the directory of
-/// its own programs before it, in which there may be a gzip.
+/// Returns words after `dmtcp_launch` that disable forked checkpoints, if the build enables them and each process must write its image itself.
+fn in_place(install: &Install, run: &RunContext) -> String {
+    if install.forks && run.point.strategy != Strategy::Forked {
+        format!(" env -u {FORKED}")
+    } else {
+        String::new()
+    }
+}
+
+/// Returns words that start a program with this directory first on its PATH. Setting the launcher's environment is not enough: Open MPI prepends the
+/// directory of its own programs to PATH, which may contain a gzip.
 fn first_on_path(dir: &Utf8Path) -> Vec<String> {
     let script = format!(
         "PATH={}:\"$PATH\"; export PATH; exec \"$0\" \"$@\"",
@@ -90,7 +97,7 @@ fn first_on_path(dir: &Utf8Path) -> Vec<String> {
     vec!["sh".to_owned(), "-c".to_owned(), script]
 }
 
-/// How its processes address the coordinator: ranks on other nodes must reach it as well.
+/// Returns the address by which processes reach the coordinator. Ranks on other nodes must reach it, too.
 pub(super) fn host(run: &RunContext) -> &str {
     if run.used.several() {
         &run.used.head.among
@@ -99,8 +106,8 @@ pub(super) fn host(run: &RunContext) -> &str {
     }
 }
 
-/// Seconds after which a coordinator without a process leaves: long enough for the slowest start, short enough not to stay for hours if the
-/// program never comes.
+/// Returns the number of seconds after which a coordinator without processes exits: long enough for the slowest start, short enough not to run for
+/// hours if the program never starts.
 pub(super) fn stale_s(run: &RunContext) -> u64 {
     (run.timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600)
 }
@@ -111,7 +118,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_compressor_that_is_gone_is_named_with_what_to_install() {
+    fn a_missing_compressor_is_named_with_its_package() {
         let dir = tempfile::tempdir().expect("a directory");
         let begin = START.text().split("{{#if gzip}}\n").nth(1);
         let part = begin.and_then(|rest| rest.split("{{/if}}").next());
@@ -132,24 +139,24 @@ mod tests {
         let out = dir.path().join("coordinator.out");
         assert!(!out.exists(), "nothing is wrong");
         assert_eq!(run("/no where/pigz"), Some(98));
-        let told = std::fs::read_to_string(out).expect("it is told");
+        let text = std::fs::read_to_string(out).expect("its message");
         for part in ["/no where/pigz", "install the package pigz"] {
-            assert!(told.contains(part), "{told}");
+            assert!(text.contains(part), "{text}");
         }
     }
 
     #[test]
     fn a_program_finds_the_directory_first_and_gets_its_arguments() {
         let words = first_on_path(Utf8Path::new("/some where/it's"));
-        let told = Command::new(&words[0])
+        let text = Command::new(&words[0])
             .args(&words[1..])
             .args(["sh", "-c", "echo \"$PATH|$0|$1\"", "a b", "$c"])
             .output()
             .expect("sh");
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
         assert!(
-            told.starts_with("/some where/it's:/") && told.trim_end().ends_with("|a b|$c"),
-            "{told}"
+            text.starts_with("/some where/it's:/") && text.trim_end().ends_with("|a b|$c"),
+            "{text}"
         );
     }
 }

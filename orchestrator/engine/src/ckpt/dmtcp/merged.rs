@@ -1,28 +1,28 @@
-//! The checkpoint directories of several nodes as one checkpoint.
+//! Merges the checkpoint directories of several nodes into one checkpoint.
 
 use cvc_core::mapping::Mapping;
 use cvc_image::{CheckpointDir, DirImage, FilesTotals, Role, Zones};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An image, with its process's place in the run.
+/// An image, with the node and rank of its process.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
-    /// The node on which it was written; `None` where nothing says it.
+    /// Node on which the image was written; `None` if unknown.
     pub node: Option<&'a str>,
-    /// Rank in the whole run; `None` for launchers, and for ranks behind one of which the node is not known.
+    /// Rank in the whole run; `None` for launchers, and for all ranks that follow a rank whose node is unknown.
     pub rank: Option<u32>,
     /// The image.
     pub image: &'a DirImage,
 }
 
-/// The images stored by one node. Sizes in bytes.
+/// Totals of the images that one node stored. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSums {
     /// Ranks with an image.
     pub ranks: u64,
-    /// Length of the files of ranks and launchers.
+    /// Length of the image files, of ranks and launchers.
     pub file_bytes: u64,
-    /// Zones of its ranks.
+    /// Zones in the images of the node's ranks.
     pub zones: Zones,
 }
 
@@ -31,65 +31,65 @@ pub struct NodeSums {
 pub struct Merged<'a> {
     /// Ranks in rank order, then launchers.
     pub images: Vec<Placed<'a>>,
-    /// By node; what belongs to no known node is in the totals only.
+    /// Totals by node. Files whose node is unknown are in `all` only.
     pub nodes: BTreeMap<&'a str, NodeSums>,
-    /// Everything.
+    /// Totals over all nodes.
     pub all: NodeSums,
-    /// Directories of saved files.
+    /// Totals of the directories with saved files.
     pub files_dirs: FilesTotals,
-    /// What the checkpoint takes on disks: images, broken ones too, and saved files.
+    /// Size of the checkpoint on disk, bytes: images (including broken ones) and saved files.
     pub stored_bytes: u64,
-    /// Whether files were seen from more than one node: the directory is shared, whatever the campaign calls it.
+    /// Whether several nodes saw the same file: the directory is then shared, even if the campaign file says otherwise.
     pub is_shared: bool,
 }
 
-/// Two nodes that see the same file differently: one of them sees an old state of it.
+/// Two nodes see different sizes of the same file: one of them sees an old version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file} has {bytes} bytes as {node} sees it, and {other_bytes} as {other} does")]
 pub struct Disagreement {
     /// Name of the file.
     pub file: String,
-    /// A node.
+    /// One of the nodes.
     pub node: String,
-    /// What it sees.
+    /// Size that this node sees, bytes.
     pub bytes: u64,
-    /// Another one.
+    /// The other node.
     pub other: String,
-    /// What that one sees.
+    /// Size that the other node sees, bytes.
     pub other_bytes: u64,
 }
 
-/// A node that has the images of another number of ranks than the mapping puts there.
+/// A node has images of more or fewer ranks than the mapping puts there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{node} has the images of {ranks} ranks, {mapping} puts {expected} there")]
 pub struct WrongLoad {
-    /// Which node.
+    /// The node.
     pub node: String,
-    /// Ranks with an image there.
+    /// Number of ranks with an image there.
     pub ranks: u64,
     /// The mapping.
     pub mapping: Mapping,
-    /// Ranks that it puts there.
+    /// Number of ranks by the mapping.
     pub expected: u64,
 }
 
-/// Merges directories that were read on several nodes (`views`: the node, and what it sees).
+/// Merges directories that were read on several nodes. `views` are pairs of a node and the directory as this node sees it.
 ///
-/// A name of an image holds the process's number in the whole computation, so that a file of the same name is the same file, seen twice: it
-/// is counted once. `order` is the nodes in the order of the mapping; `written_on` says on which node an image was written, given the nodes
-/// that see it. DMTCP numbers processes as they connect, which is the order of ranks on each node but not over nodes: so ranks go by node
-/// first.
+/// The name of an image contains the process's number in the whole computation. A file of the same name on two nodes is therefore one file, seen
+/// twice, and is counted once. `order` lists the nodes in the order of the mapping. `written_on` returns the node on which an image was written,
+/// given the nodes that see it. DMTCP numbers processes in the order in which they connect. Within a node this is the order of ranks, but not between
+/// nodes; ranks are therefore sorted by node first.
 ///
 /// # Errors
-/// When nodes see different lengths of the same file.
+/// Nodes see different lengths of the same file.
 ///
-/// Sums saturate: a node may tell any number.
+/// Sums saturate, because a node may report any number.
 pub fn merge<'a>(
     views: &'a [(String, CheckpointDir)],
     order: &[&'a str],
     written_on: impl Fn(&DirImage, &[&'a str]) -> Option<&'a str>,
 ) -> Result<Merged<'a>, Disagreement> {
-    let files = Files::take_together(views)?;
+    let files = Files::join_views(views)?;
     let mut merged = Merged {
         images: Vec::new(),
         nodes: BTreeMap::new(),
@@ -105,24 +105,24 @@ pub fn merge<'a>(
     Ok(merged)
 }
 
-/// The files of a checkpoint, each once.
+/// The files of a checkpoint, each listed once.
 #[derive(Default)]
 struct Files<'a> {
     /// Images by name, with the nodes that see them.
     images: BTreeMap<&'a str, (Vec<&'a str>, &'a DirImage)>,
-    /// All others by name: the node that saw them first, and their bytes.
+    /// All other files by name, with the node that saw them first and their bytes.
     others: BTreeMap<&'a str, (&'a str, u64)>,
     /// Directories of saved files.
     dirs: FilesTotals,
-    /// What takes space beside the images.
+    /// Bytes of the other files.
     bytes: u64,
-    /// Whether files were seen from more than one node.
+    /// Whether several nodes saw the same file.
     is_shared: bool,
 }
 
 impl<'a> Files<'a> {
-    /// Takes together what each node sees.
-    fn take_together(views: &'a [(String, CheckpointDir)]) -> Result<Self, Disagreement> {
+    /// Collects the files that the nodes see.
+    fn join_views(views: &'a [(String, CheckpointDir)]) -> Result<Self, Disagreement> {
         let mut files = Self::default();
         for (node, dir) in views {
             for image in &dir.images {
@@ -136,7 +136,7 @@ impl<'a> Files<'a> {
                 );
             }
             for saved in &dir.files_dirs {
-                // the directory's own name is the image's with another ending
+                // the saved-files directory has the image's name with another suffix
                 let Some(name) = saved.path.file_name().and_then(|n| n.to_str()) else {
                     continue;
                 };
@@ -168,7 +168,7 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Bytes of something that was not seen before.
+    /// Returns the bytes of a file or directory seen for the first time; `None` if another node saw it before.
     fn once(
         &mut self,
         name: &'a str,
@@ -229,7 +229,7 @@ impl<'a> Merged<'a> {
         self.stored_bytes = self.stored_bytes.saturating_add(image.image.file_bytes);
     }
 
-    /// Puts the images in order and gives ranks their numbers, as far as the nodes of those before them are known.
+    /// Sorts the images and numbers the ranks. Ranks that follow a rank whose node is unknown get no number.
     fn number_ranks(&mut self, order: &[&str]) {
         let position = |node: Option<&str>| {
             node.and_then(|n| order.iter().position(|o| *o == n))
@@ -256,10 +256,10 @@ impl<'a> Merged<'a> {
 }
 
 impl Merged<'_> {
-    /// Compares the number of ranks' images on each node with the mapping over these nodes.
+    /// Compares the number of rank images on each node with the mapping over these nodes.
     ///
     /// # Errors
-    /// The first node with another number. Images of which the node is not known prove nothing, and then there is no error.
+    /// The first node with a different number. An image of an unknown node makes the comparison inconclusive, which is not an error.
     pub fn is_mapped(&self, mapping: &Mapping, order: &[&str]) -> Result<(), WrongLoad> {
         if self
             .images
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Two ranks on a, which connected second and fourth, one on b, and a proxy on each.
+    /// Returns two directories: node a with two ranks, which connected second and fourth; node b with one rank; each with a launcher's proxy.
     fn on_two_nodes() -> (CheckpointDir, CheckpointDir) {
         let a = vec![
             image("hydra_pmi_proxy", 41000, 1),
@@ -377,7 +377,7 @@ mod tests {
         let (a, b) = on_two_nodes();
         let (size, proxy) = (a.images[1].image.file_bytes, a.images[0].image.file_bytes);
         let zones = a.images[1].image.zones.structural.stored;
-        // the head asks itself first, wherever it stands in the mapping
+        // the head node queries itself first, whatever its position in the mapping
         let mut second = b;
         second.files_dirs[0].path = PathBuf::from("/scratch/ckpt/ckpt_bt_2_files");
         let views = [("b".to_owned(), second), ("a".to_owned(), a)];
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_sizes_a_node_tells_they_are_summed_up() {
+    fn all_sizes_that_a_node_reports_are_summed_up() {
         let (mut a, _) = on_two_nodes();
         for image in &mut a.images {
             image.image.file_bytes = u64::MAX;

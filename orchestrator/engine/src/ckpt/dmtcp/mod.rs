@@ -26,11 +26,12 @@ use super::contract::{
 use crate::{mpi::Missing, render::RenderError, run::RunContext, transport::Transport};
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use cvc_core::campaign::{CheckpointSettings, Site};
+use cvc_core::campaign::{CheckpointPlan, Site};
 use cvc_core::point::Compression;
+use cvc_core::strategy::Strategy;
 use session::DmtcpSession;
 
-/// Takes coordinated checkpoints at user level.
+/// The checkpointer DMTCP, which takes coordinated checkpoints at user level.
 pub(super) struct DmtcpCheckpointer;
 
 #[async_trait]
@@ -52,7 +53,7 @@ impl Checkpointer for DmtcpCheckpointer {
     }
 
     async fn find(&self, site: &Site, search: Search) -> Result<Install, Missing> {
-        // only a prefix is what the campaign file names
+        // the campaign file names only a prefix
         let named = site.dmtcp.prefix.is_some();
         if search == Search::Files && named {
             install::find_files(&site.dmtcp)
@@ -69,9 +70,23 @@ impl Checkpointer for DmtcpCheckpointer {
         install::compressor(compression)
     }
 
+    fn check_strategy(&self, install: &Install, strategy: Strategy) -> Result<(), Missing> {
+        if strategy == Strategy::Forked && !install.forks {
+            return Err(Missing {
+                what: format!(
+                    "the DMTCP in {} was built without forked checkpointing, which strategy = \"{strategy}\" needs",
+                    install.bin
+                ),
+                hint: "build DMTCP with `./configure --enable-forked-checkpointing`, and give the site its `dmtcp.prefix`"
+                    .into(),
+            });
+        }
+        Ok(())
+    }
+
     fn transport(&self, of_site: Transport) -> Transport {
         match of_site {
-            // what srun starts is Slurm's, and cannot be restarted
+            // processes that srun starts belong to Slurm, and cannot be restarted
             Transport::Slurm(_) => Transport::Ssh,
             Transport::Local | Transport::Ssh => of_site,
         }
@@ -85,12 +100,12 @@ impl Checkpointer for DmtcpCheckpointer {
         ]
     }
 
-    fn course(&self, settings: &CheckpointSettings) -> Course {
+    fn course(&self, plan: &CheckpointPlan) -> Course {
         Course {
             on_request: true,
-            killed: settings.moment.kills() || settings.restart_check,
-            cut_short: settings.moment.kills(),
-            restarted: settings.restart_check,
+            killed: plan.kills() || plan.is_restarted(),
+            cut_short: plan.kills(),
+            restarted: plan.is_restarted(),
         }
     }
 

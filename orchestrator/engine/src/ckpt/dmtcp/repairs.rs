@@ -1,16 +1,16 @@
-//! Which parts of the library that repairs DMTCP between nodes ([`super::install::BETWEEN_NODES`]) have an effect on an installed DMTCP. The library
-//! leaves alone what it does not find there, so that a version with other names is not repaired, and nobody would know.
+//! Checks which workarounds of the library for DMTCP between nodes ([`super::install::BETWEEN_NODES`]) have an effect on an installed DMTCP. The
+//! library skips functions that it does not find, so with a version that uses other names a fault would silently remain.
 
 use crate::ckpt::contract::Install;
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// A repair, and the names in DMTCP's libraries on which it depends: of each list one.
+/// A workaround, and the names in DMTCP's libraries on which it depends: one name of each list must exist.
 struct Repair {
     title: &'static str,
     needs: &'static [&'static [&'static str]],
 }
 
-const REPAIRS: [Repair; 4] = [
+const REPAIRS: [Repair; 5] = [
     Repair {
         title: "barriers of all nodes",
         needs: &[&["dmtcp_local_barrier"], &["dmtcp_global_barrier"]],
@@ -26,14 +26,21 @@ const REPAIRS: [Repair; 4] = [
             &["_ZN5jalib7JSocket7readAllEPcm"],
         ],
     },
-    // until DMTCP 4.2, and from 5.0 on
+    // names until DMTCP 4.2, and from 5.0 on
     Repair {
         title: "children that have ended",
         needs: &[&["dmtcp_real_to_virtual_pid", "dmtcp_pid_real_to_virtual"]],
     },
+    Repair {
+        title: "names of the sockets of forked processes",
+        needs: &[
+            &["dmtcp_get_uniquepid"],
+            &["_ZN5dmtcp9UniquePid11ThisProcessEb"],
+        ],
+    },
 ];
 
-/// Returns which repairs have no effect on this DMTCP; `None` where its libraries cannot be found or read.
+/// Returns the workarounds that have no effect on this DMTCP; `None` if its libraries cannot be found or read.
 pub(super) fn without_effect(install: &Install) -> Option<Vec<&'static str>> {
     let texts: Vec<String> = libraries(&install.bin)
         .into_iter()
@@ -59,7 +66,7 @@ pub(super) fn without_effect(install: &Install) -> Option<Vec<&'static str>> {
     )
 }
 
-/// What to tell a user of repairs that have no effect; `None` if there is nothing to tell.
+/// Returns the message to the user about workarounds without effect; `None` if all have one.
 pub(super) fn remark(install: &Install) -> Option<String> {
     let version = install.version.as_deref().unwrap_or("unknown");
     match without_effect(install) {
@@ -69,13 +76,13 @@ pub(super) fn remark(install: &Install) -> Option<String> {
             missing.join(", ")
         )),
         None => Some(format!(
-            "the libraries of DMTCP {version} cannot be read at {}: whether cvc's repairs between nodes have an effect on it is not known",
+            "the libraries of DMTCP {version} cannot be read at {}: the effect of cvc's repairs between nodes is unknown",
             install.bin
         )),
     }
 }
 
-/// DMTCP's own libraries, which lie beside its programs: `lib/dmtcp`, on some systems below `lib64` or the processor's directory.
+/// Returns the paths of DMTCP's own libraries: `lib/dmtcp` next to its programs, on some systems below `lib64` or the processor's directory.
 fn libraries(bin: &Utf8Path) -> Vec<Utf8PathBuf> {
     let Some(prefix) = bin.parent() else {
         return Vec::new();
@@ -115,7 +122,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
         fs::create_dir_all(root.join("lib/dmtcp")).expect("makes");
-        // as in a table of symbols
+        // in the format of a symbol table
         let text: Vec<u8> = names
             .iter()
             .flat_map(|name| [&[0xff, 0], name.as_bytes(), &[0]].concat())
@@ -124,21 +131,24 @@ mod tests {
         let install = Install {
             bin: root.join("bin"),
             version: Some("9.0".into()),
+            forks: false,
         };
         (dir, install)
     }
 
-    const OTHERS: [&str; 6] = [
+    const OTHERS: [&str; 8] = [
         "dmtcp_local_barrier",
         "dmtcp_global_barrier",
         "dmtcp_get_local_ip_addr",
         "_ZN5jalib9JSockAddr3ANYE",
         "_ZN5jalib7JSocket8writeAllEPKcm",
         "_ZN5jalib7JSocket7readAllEPcm",
+        "dmtcp_get_uniquepid",
+        "_ZN5dmtcp9UniquePid11ThisProcessEb",
     ];
 
     #[test]
-    fn either_name_of_the_table_of_processes_will_do_and_none_is_told() {
+    fn either_name_of_the_process_table_suffices_and_its_absence_is_reported() {
         for name in ["dmtcp_real_to_virtual_pid", "dmtcp_pid_real_to_virtual"] {
             let (_dir, install) = install(&[&OTHERS[..], &[name]].concat());
             assert_eq!(
@@ -152,10 +162,10 @@ mod tests {
             without_effect(&install),
             Some(vec!["children that have ended"])
         );
-        let told = remark(&install).expect("a remark");
+        let text = remark(&install).expect("a remark");
         assert!(
-            told.contains("DMTCP 9.0 for: children that have ended"),
-            "{told}"
+            text.contains("DMTCP 9.0 for: children that have ended"),
+            "{text}"
         );
     }
 
@@ -166,13 +176,14 @@ mod tests {
         let install = Install {
             bin,
             version: Some("9.0".into()),
+            forks: false,
         };
         assert_eq!(without_effect(&install), None);
-        assert!(remark(&install).is_some_and(|told| told.contains("is not known")));
+        assert!(remark(&install).is_some_and(|text| text.contains("is unknown")));
     }
 
     #[test]
-    fn the_library_looks_up_what_is_looked_for_here() {
+    fn the_library_looks_up_the_symbols_that_are_checked_here() {
         for name in REPAIRS
             .iter()
             .flat_map(|repair| repair.needs.iter().flat_map(|names| names.iter()))

@@ -1,10 +1,10 @@
-//! Asks for a checkpoint, and waits until it is whole.
+//! Requests a checkpoint, and waits until it is complete.
 
 use super::{
     checkpoint::Checkpoint,
     coordinator::DmtcpClient,
     dmtcp_run::DmtcpRun,
-    images::{ended_before, images, stable, stored},
+    images::{AwaitedImages, ended_before, images, named, stable, written},
     install::{DmtcpLayout, Events, Status, has_event_log, parse_events},
 };
 use crate::{
@@ -14,14 +14,14 @@ use crate::{
 use camino::Utf8PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Delay between checks of files and states.
+/// Interval between checks of files and of the coordinator.
 const TICK: Duration = Duration::from_millis(25);
-/// Tolerance between the coordinator's clock, in milliseconds, and cvc's.
+/// Tolerance between cvc's clock and the coordinator's clock, which has milliseconds.
 const CLOCK_SLACK: Duration = Duration::from_millis(500);
-/// Time without a change after which an unexpected number of peers is accepted, if no rank is missing.
+/// Time without a change after which an unexpected number of processes is accepted, if no rank is missing.
 const PEERS_STABLE: Duration = Duration::from_secs(3);
 
-/// Waits until every rank and launcher takes part and runs.
+/// Waits until every rank and launcher is connected to the coordinator and runs. Returns their number.
 pub(super) async fn peers(
     of: &DmtcpRun<'_>,
     coordinator: &DmtcpClient<'_>,
@@ -81,11 +81,20 @@ fn event_logs(layout: &DmtcpLayout) -> Vec<Utf8PathBuf> {
     logs
 }
 
+/// Renames the event logs of an earlier coordinator, because the next coordinator numbers its logs from the beginning.
+pub(super) fn set_earlier_logs_aside(layout: &DmtcpLayout) {
+    for log in event_logs(layout) {
+        let aside = Utf8PathBuf::from(format!("{log}.earlier"));
+        // a log that cannot be renamed is at worst recognized as an earlier one
+        let _ = std::fs::rename(&log, aside);
+    }
+}
+
 fn modified(path: &camino::Utf8Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Asks for a checkpoint and waits until it is whole. With `later`, its images are read when the program has ended.
+/// Requests a checkpoint and waits until it is complete. With `later`, the images are not read until the program has ended.
 pub(super) async fn take(
     of: &DmtcpRun<'_>,
     coordinator: &DmtcpClient<'_>,
@@ -96,35 +105,52 @@ pub(super) async fn take(
     later: bool,
 ) -> Result<Checkpoint, RunFailure> {
     let request = CheckpointRequest::new(of, coordinator, number, limit);
+    let mut awaited = AwaitedImages::of_ranks(of, number);
+    if of.is_forked() {
+        awaited.count = peers as usize;
+        awaited.before = named(of).await?.1;
+    }
+    let asked = of.printed();
     coordinator.say("-c").await?;
-    let events = request.wait_until_whole(shepherd).await?;
-    let printed_bytes = std::fs::metadata(of.run.dir.join("stdout")).map_or(0, |file| file.len());
+    let events = request.wait_until_complete(shepherd).await?;
+    let whole = of.printed();
     let begin = request.begin;
     let dirs = if later {
-        stable(of, number, begin, limit, || !shepherd.at_work()).await?;
+        stable(of, &awaited, begin, limit, || !shepherd.at_work()).await?;
         Vec::new()
     } else {
-        images(of, number, begin, limit, || !shepherd.at_work()).await?
+        images(of, &awaited, begin, limit, || !shepherd.at_work()).await?
     };
-    let last_write = stored(of).await?.last_change.unwrap_or(request.begin_clock);
+    let (stored, named) = named(of).await?;
+    let written = written(of, &named).await;
+    let last_write = stored.last_change.unwrap_or(request.begin_clock);
     let request_to_stored_s = last_write
         .duration_since(request.begin_clock)
         .unwrap_or_default()
         .as_secs_f64();
-    let last_write =
-        jiff::Timestamp::try_from(last_write).map_err(|e| no_checkpoint(e.to_string()))?;
+    let timestamp = |time: SystemTime| {
+        jiff::Timestamp::try_from(time).map_err(|e| no_checkpoint(e.to_string()))
+    };
+    let last_write = timestamp(last_write)?;
+    let requested = timestamp(request.begin_clock)?;
     Ok(Checkpoint {
         number,
         events,
         request_to_stored_s,
+        requested,
         last_write,
+        written,
         dirs,
         peers,
-        printed_bytes,
+        asked,
+        whole,
+        script: of.restart_script(),
+        named,
+        at_s: 0.0,
     })
 }
 
-/// A checkpoint that is asked for, and what there was before.
+/// A requested checkpoint, and the state before the request.
 struct CheckpointRequest<'a> {
     of: &'a DmtcpRun<'a>,
     coordinator: &'a DmtcpClient<'a>,
@@ -132,24 +158,24 @@ struct CheckpointRequest<'a> {
     limit: Duration,
     /// Event logs of earlier checkpoints.
     known: Vec<Utf8PathBuf>,
-    /// When the restart script was last written.
+    /// Time of the restart script's last change.
     script_written: Option<SystemTime>,
     begin: Instant,
     begin_clock: SystemTime,
 }
 
-/// What an event log is to the checkpoint that was asked for.
+/// Relation of an event log to the requested checkpoint.
 #[derive(Debug, PartialEq, Eq)]
 enum LogOf {
-    /// It is the log of it.
+    /// The log of the requested checkpoint.
     This,
-    /// It is still the log of an earlier one.
+    /// The log of an earlier checkpoint.
     Earlier,
-    /// It cannot be: the coordinator has another clock than cvc.
+    /// A log whose times are impossible: the coordinator's clock differs from cvc's.
     OtherClock,
 }
 
-/// Whose log it is that begins at `start`, when the checkpoint was asked for at `asked` and had this time limit.
+/// Classifies a log that begins at `start`, for a checkpoint requested at `asked` with this time limit.
 fn classify_log(start: SystemTime, asked: SystemTime, limit: Duration) -> LogOf {
     if start + CLOCK_SLACK < asked {
         LogOf::Earlier
@@ -161,7 +187,7 @@ fn classify_log(start: SystemTime, asked: SystemTime, limit: Duration) -> LogOf 
 }
 
 impl<'a> CheckpointRequest<'a> {
-    /// Takes note of what there is before the request.
+    /// Records the state before the request.
     fn new(
         of: &'a DmtcpRun<'a>,
         coordinator: &'a DmtcpClient<'a>,
@@ -180,9 +206,9 @@ impl<'a> CheckpointRequest<'a> {
         }
     }
 
-    /// Waits until the checkpoint is whole; its times, if the coordinator tells them. The command returns at once: the coordinator's event
-    /// log, or before DMTCP 4 its restart script, says it.
-    async fn wait_until_whole(
+    /// Waits until the checkpoint is complete. Returns its times, if the coordinator reports them. DMTCP's command returns immediately, so completion
+    /// is detected by the coordinator's event log or, before DMTCP 4, by its restart script.
+    async fn wait_until_complete(
         &self,
         shepherd: &mut Shepherd,
     ) -> Result<Option<Events>, RunFailure> {
@@ -209,7 +235,7 @@ impl<'a> CheckpointRequest<'a> {
         }
     }
 
-    /// The times of this checkpoint, once its event log is whole.
+    /// Returns the times of this checkpoint once its event log is complete.
     fn new_events(&self) -> Result<Option<Events>, RunFailure> {
         let new = event_logs(&self.of.layout)
             .into_iter()
@@ -228,13 +254,13 @@ impl<'a> CheckpointRequest<'a> {
         }
     }
 
-    /// It was not whole in time: what the coordinator says of its clients is kept beside the run.
+    /// Returns the failure that the checkpoint was not complete in time. Stores the coordinator's answer about its processes with the run.
     async fn explain_delay(&self) -> RunFailure {
         let clients = self.coordinator.say("-l").await.unwrap_or_default();
-        // it is in the log for whoever looks for the reason
+        // stored with the run for later analysis
         let _ = std::fs::write(self.of.run.dir.join("dmtcp-clients.txt"), clients);
         no_checkpoint(format!(
-            "checkpoint {} was not whole within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
+            "checkpoint {} was not complete within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
             self.number,
             self.limit.as_secs_f64()
         ))
@@ -246,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_of_the_checkpoint_that_was_asked_for_within_its_time() {
+    fn a_log_belongs_to_the_checkpoint_requested_within_its_time() {
         let (asked, limit) = (
             SystemTime::UNIX_EPOCH + Duration::from_secs(1000),
             Duration::from_secs(60),

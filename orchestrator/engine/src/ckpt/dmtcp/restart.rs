@@ -1,9 +1,9 @@
-//! The restart from DMTCP's images: what must be kept for it, and what is started on which node.
+//! Restarts from DMTCP's images: the files that a restart needs, and the processes that it starts on each node.
 
 use super::{
     checkpoint::Checkpoint,
-    dmtcp_run::{DmtcpRun, node_of},
-    install::{coordinator, images_by_host},
+    dmtcp_run::DmtcpRun,
+    install::{DmtcpLayout, coordinator, images_by_host},
     launch::{host, stale_s},
     merged::merge,
     session_files::session,
@@ -11,42 +11,49 @@ use super::{
 use crate::{
     ckpt::contract::Halt,
     render::{self, Template, shell_quote},
-    run::{Node, RunFailure, SOON, text},
+    run::{Node, RunFailure, SOON},
+    tracer::NODE,
 };
 use cvc_core::campaign::StorageKind;
 use cvc_core::outcome::Cause;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The script of a restart.
+/// Template of the restart script.
 const SCRIPT: Template = Template::new(
     "launch/dmtcp-restart.sh.hbs",
     include_str!("../../../../../templates/launch/dmtcp-restart.sh.hbs"),
 );
 
-/// The script that restarts a run from a checkpoint. `values` are those of the run's script.
+/// Returns the script that restarts a run from a checkpoint, with a coordinator that has the layout `second`. `stem` is the prefix of the script's
+/// own output files. `values` are the template values of the run's script.
 pub(super) fn script(
     of: &DmtcpRun<'_>,
     checkpoint: &Checkpoint,
     values: &Value,
+    second: &DmtcpLayout,
+    stem: &str,
 ) -> Result<String, Halt> {
-    let second = of.layout.of_restart();
     let mut values = values.clone();
     values["several"] = json!(of.run.used.several());
-    values["nodes"] = by_node(of, checkpoint)?;
+    let traced: Vec<String> =
+        serde_json::from_value(values["restart_prefix"].take()).unwrap_or_default();
+    values["stem"] = json!(stem);
+    values["traced"] = json!(on_node(&traced, ""));
+    values["nodes"] = by_node(of, checkpoint, &traced)?;
     values["dmtcp"] = json!({
-        "ckptdir": of.layout.ckptdir, "command": of.install.program("dmtcp_command"), "host": host(of.run),
-        "ckptdir2": second.ckptdir, "portfile2": second.portfile, "coordinator2": coordinator(&of.install, &second, stale_s(of.run)),
+        "script": checkpoint.script, "forked": of.is_forked(), "command": of.install.program("dmtcp_command"), "host": host(of.run),
+        "kvdir2": second.kvdir, "portfile2": second.portfile, "coordinator2": coordinator(&of.install, second, stale_s(of.run)),
     });
     Ok(render::render(SCRIPT, &values)?)
 }
 
-/// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
-/// copy only where there is no file. Their paths are those that this run's own processes had open.
+/// Removes the shared-memory files that a checkpoint has saved. Ranks continued to write into them after the checkpoint, and DMTCP restores its saved
+/// copy only if the file is missing. Only files at the paths that this run's processes had open are removed.
 pub(super) async fn forget_saved_files(of: &DmtcpRun<'_>, checkpoint: &Checkpoint) {
     let (used, layout) = (&of.run.used, &of.layout);
     for (place, dir) in &checkpoint.dirs {
-        // where all nodes see the same directory, which of them a file belongs to is not said: each removes what it has of them
+        // if all nodes share the checkpoint directory, the node of a saved file is unknown: remove the file on each
         let nodes = if used.storage == StorageKind::Shared {
             used.everywhere()
         } else {
@@ -63,23 +70,32 @@ pub(super) async fn forget_saved_files(of: &DmtcpRun<'_>, checkpoint: &Checkpoin
                     files.push(original.into());
                 }
             }
-            // gone already is as good
+            // the files may have been removed already
             let _ = used.crew.remove(&[node], &[], &files, SOON).await;
         }
     }
 }
 
-/// Returns the commands that the restart script starts on each node. DMTCP's own script needs a name-lookup tool that may be missing, and
-/// gives processes an address that other nodes cannot reach.
+/// Returns the tracer's words for a node, with the node's name inserted.
+fn on_node(words: &[String], node: &str) -> Vec<String> {
+    words.iter().map(|word| word.replace(NODE, node)).collect()
+}
+
+/// Returns the commands that the restart script starts on each node. DMTCP's own script is not used: it needs a name-lookup tool that may be missing,
+/// and passes processes an address that other nodes cannot reach.
 ///
 /// # Errors
-/// When it is unknown on which node an image was written.
-fn by_node(of: &DmtcpRun<'_>, checkpoint: &Checkpoint) -> Result<Value, RunFailure> {
+/// It is unknown on which node an image was written.
+fn by_node(
+    of: &DmtcpRun<'_>,
+    checkpoint: &Checkpoint,
+    traced: &[String],
+) -> Result<Value, RunFailure> {
     let (used, layout) = (&of.run.used, &of.layout);
-    let hosts = images_by_host(&text(&of.restart_script()));
+    let hosts = images_by_host(&checkpoint.script_text());
     let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
     let merged = merge(&checkpoint.dirs, &order, |image, seen_by| {
-        node_of(used, image, seen_by, &hosts)
+        of.node_of(image, seen_by, &hosts)
     })
     .map_err(|differs| {
         RunFailure::new(
@@ -93,7 +109,7 @@ fn by_node(of: &DmtcpRun<'_>, checkpoint: &Checkpoint) -> Result<Value, RunFailu
         let node = placed.node.ok_or_else(|| {
             RunFailure::new(
                 Cause::Restart,
-                format!("cannot tell on which node {file} was written"),
+                format!("cannot determine which node wrote {file}"),
             )
         })?;
         images
@@ -103,12 +119,14 @@ fn by_node(of: &DmtcpRun<'_>, checkpoint: &Checkpoint) -> Result<Value, RunFailu
     }
     let mut on = |node: &Node| {
         let images = images.remove(node.name.as_str())?;
-        let start = [
-            of.install.program("dmtcp_restart"),
-            "-j".into(),
-            "-h".into(),
-            used.head.among.clone(),
-        ];
+        let start = on_node(traced, &format!(".{}", node.name))
+            .into_iter()
+            .chain([
+                of.install.program("dmtcp_restart"),
+                "-j".into(),
+                "-h".into(),
+                used.head.among.clone(),
+            ]);
         let rest = ["--tmpdir".to_owned(), layout.tmpdir.to_string()]
             .into_iter()
             .chain(images);
@@ -139,7 +157,7 @@ mod tests {
             std::fs::create_dir(made).expect("a directory");
         }
         std::fs::write(session.join("file"), "").expect("writes");
-        // from where it has removed the old one
+        // the part of the script that creates its directory, after it has removed the old one
         let script = SCRIPT.text();
         let begin = script
             .split("rm -rf {{sh tmp}}\n")

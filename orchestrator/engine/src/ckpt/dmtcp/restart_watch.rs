@@ -1,4 +1,4 @@
-//! Watches a restart from DMTCP's images: whether it can still come to an end. A process that fails leaves the others waiting for it.
+//! Watches whether a restart from DMTCP's images can still complete. If one process fails, the others wait for it forever.
 
 use super::{
     coordinator::{Coordinator, ask_restart},
@@ -10,20 +10,20 @@ use camino::Utf8PathBuf;
 use cvc_core::outcome::Cause;
 use std::time::{Duration, Instant};
 
-/// Shortest and longest delay between looks, each of which starts a program on the machine that is measured.
+/// Minimum interval between checks. Each check starts a program on the machine that is measured.
 const TICK: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(30);
-/// The delay is this part of the time that was waited.
+/// The interval is the waiting time divided by this number.
 const PART: u32 = 50;
-/// Time that is left to what may still end by itself, such as the launcher of a rank that is gone.
+/// Time for processes that may still end by themselves, such as the launcher of a lost rank.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Bytes of the errors that are kept for the next look, in which a line may go on.
+/// Number of bytes of the error output that are kept for the next check, in which an incomplete line may continue.
 const KEPT: usize = 16 << 10;
 
-/// Waits until the restart of a checkpoint with so many processes cannot come to an end any more. Never returns if it can.
+/// Waits until the restart of a checkpoint with this many processes can no longer complete. Does not return while it can complete.
 pub(super) async fn watch(of: &DmtcpRun<'_>, peers: u32) -> RunFailure {
     let mut errors: Vec<Errors> = error_files(of).into_iter().map(Errors::new).collect();
-    let (mut looks, mut assertion, begin) = (Looks::new(peers), None, Instant::now());
+    let (mut looks, mut assertion, begin) = (RestartObservations::new(peers), None, Instant::now());
     loop {
         tokio::time::sleep((begin.elapsed() / PART).clamp(TICK, LONGEST)).await;
         assertion = assertion.or_else(|| errors.iter_mut().find_map(Errors::read_new));
@@ -34,40 +34,46 @@ pub(super) async fn watch(of: &DmtcpRun<'_>, peers: u32) -> RunFailure {
         let detail = match &assertion {
             Some(line) => format!("DMTCP ended a process of the restart: {line}"),
             None => format!(
-                "the restart did not end though {what} ({})",
-                own_words(&text(&of.run.dir.join("restart.stderr")))
+                "the restart did not end, although {what} ({})",
+                own_words(&text(&of.run.dir.join(name_of(of, "stderr"))))
             ),
         };
         return RunFailure::new(Cause::Restart, detail);
     }
 }
 
-/// The assertion of DMTCP that failed in a restart which has ended.
+/// Returns the failed assertion of DMTCP in an ended restart.
 pub(super) fn find_assertion(of: &DmtcpRun<'_>) -> Option<String> {
     error_files(of)
         .iter()
         .find_map(|path| failed_assertion(&text(path)))
 }
 
-/// Where a restart writes its errors: those of other nodes have files of their own.
+/// Returns the name of a restart's file with this suffix.
+fn name_of(of: &DmtcpRun<'_>, suffix: &str) -> String {
+    of.restart
+        .map_or_else(|| suffix.to_owned(), |which| which.file(suffix))
+}
+
+/// Returns the files with a restart's error output. Each node writes its own file.
 fn error_files(of: &DmtcpRun<'_>) -> Vec<Utf8PathBuf> {
     let others = of
         .run
         .used
         .others()
         .into_iter()
-        .map(|node| format!("restart.{node}.out"));
-    ["restart.stderr".to_owned()]
+        .map(|node| name_of(of, &format!("{node}.out")));
+    [name_of(of, "stderr")]
         .into_iter()
         .chain(others)
         .map(|name| of.run.dir.join(name))
         .collect()
 }
 
-/// The errors of a restart as they grow.
+/// The growing error output of a restart.
 struct Errors {
     file: GrowingFile,
-    /// The end of what was read.
+    /// The last bytes that were read.
     end: Vec<u8>,
 }
 
@@ -79,11 +85,11 @@ impl Errors {
         }
     }
 
-    /// Returns the assertion that failed by what is new.
+    /// Reads new output, and returns a failed assertion in it.
     fn read_new(&mut self) -> Option<String> {
-        // the file appears when the restart is started
+        // the file appears when the restart begins
         self.file.read_new(&mut self.end)?;
-        // what follows the last end of a line is not all of a line yet
+        // text after the last line end is an incomplete line
         let whole = self
             .end
             .iter()
@@ -95,20 +101,20 @@ impl Errors {
     }
 }
 
-/// What successive looks at a restart show.
+/// Successive observations of a restart.
 #[derive(Debug)]
-struct Looks {
-    /// Processes of the checkpoint.
+struct RestartObservations {
+    /// Number of processes in the checkpoint.
     peers: u32,
-    /// The most that were seen.
+    /// Maximum number of processes observed.
     most: u32,
-    /// Whether all of them have been seen running.
+    /// Whether all processes have been observed running.
     ran: bool,
-    /// Since when it looks as if it could not come to an end.
+    /// Time since when the observations show that the restart cannot complete.
     doubtful: Option<Instant>,
 }
 
-impl Looks {
+impl RestartObservations {
     fn new(peers: u32) -> Self {
         Self {
             peers,
@@ -118,14 +124,14 @@ impl Looks {
         }
     }
 
-    /// Adds a look. Returns why the restart cannot come to an end, if that is so.
+    /// Adds an observation. Returns the reason once it is certain that the restart cannot complete.
     fn add(&mut self, coordinator: Coordinator, asserted: bool, now: Instant) -> Option<String> {
         let Some(what) = self.doubt(coordinator, asserted) else {
             self.doubtful = None;
             return None;
         };
         let since = *self.doubtful.get_or_insert(now);
-        // one that is not complete waits for the process that an assertion has ended
+        // the other processes of an incomplete restart wait for the process that an assertion has ended
         let restoring = asserted && !self.ran && matches!(coordinator, Coordinator::Answers(_));
         (restoring || now.saturating_duration_since(since) >= LAST_WORDS).then_some(what)
     }
@@ -137,15 +143,15 @@ impl Looks {
                 peers: 0,
                 running: false,
             },
-            // a machine with much to do
+            // the machine may be busy
             Coordinator::Late => return None,
         };
         let lost = peers < self.most;
         self.most = self.most.max(peers);
         self.ran |= running;
         if peers == 0 {
-            // before the first has connected, there is none either
-            return (self.most > 0 || asserted).then(|| "all its processes are gone".to_owned());
+            // before the first process has connected there are none either
+            return (self.most > 0 || asserted).then(|| "all its processes have ended".to_owned());
         }
         let left = || {
             format!(
@@ -154,7 +160,7 @@ impl Looks {
             )
         };
         if self.ran {
-            // processes leave when they end: only with an assertion is it known that one did not end well. It may have been none of them
+            // processes also disconnect when they end normally: only an assertion shows that a process failed, perhaps not one that is missing
             return (asserted && peers < self.peers).then(left);
         }
         (lost || asserted).then(left)
@@ -177,9 +183,9 @@ mod tests {
         })
     }
 
-    /// The look, from 0, after which a restart of three processes is ended, with looks every two seconds.
+    /// Returns the number, from 0, of the observation after which a restart of three processes is ended, with an observation every two seconds.
     fn ended_after(looks: &[(Coordinator, bool)]) -> Option<usize> {
-        let (begin, mut all) = (Instant::now(), Looks::new(3));
+        let (begin, mut all) = (Instant::now(), RestartObservations::new(3));
         looks
             .iter()
             .enumerate()
@@ -205,15 +211,15 @@ mod tests {
             .into_iter()
             .map(|coordinator| (coordinator, false))
             .collect();
-        // one process has much to do after the others have ended
+        // one process continues to work long after the others have ended
         looks.extend([looks[4]; 20]);
-        // its script has yet to see that the coordinator has left
+        // the coordinator has exited, but the restart's script has not noticed it yet
         looks.extend([(Coordinator::Gone, false); 3]);
         assert_eq!(ended_after(&looks), None);
     }
 
     #[test]
-    fn a_coordinator_that_is_slow_to_answer_says_nothing() {
+    fn a_slow_coordinator_proves_nothing() {
         assert_eq!(
             ended_after(&[&[(COMPLETE, false)][..], &[(Coordinator::Late, false); 20]].concat()),
             None
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_are_gone_for_a_while_end_it() {
+    fn processes_missing_for_a_while_end_it() {
         assert_eq!(
             ended_after(&[&[(COMPLETE, false)][..], &[(Coordinator::Gone, false); 20]].concat()),
             Some(6)
@@ -235,7 +241,7 @@ mod tests {
             ended_after(&[&[(COMPLETE, false)][..], &[(restoring(0), false); 20]].concat()),
             Some(6)
         );
-        // one that left before all were there
+        // a process disconnected before all had connected
         assert_eq!(
             ended_after(&[&[(restoring(3), false)][..], &[(restoring(2), false); 20]].concat()),
             Some(6)
@@ -250,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_ends_what_waits_for_a_process_and_not_what_goes_on_without() {
+    fn an_assertion_ends_a_restart_that_waits_for_a_process_but_not_one_that_continues() {
         assert_eq!(
             ended_after(&[(restoring(3), false), (restoring(2), true)]),
             Some(1),
@@ -281,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_is_read_once_its_line_is_whole() {
+    fn an_assertion_is_read_once_its_line_is_complete() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = Utf8PathBuf::from_path_buf(dir.path().join("restart.stderr")).expect("UTF-8");
         let mut errors = Errors::new(path.clone());

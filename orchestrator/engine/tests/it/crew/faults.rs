@@ -4,8 +4,8 @@ use super::{
     process::{Agent, LIMIT, Run, after, crew_of, crew_with, is_alive, member, patient},
     times::QUICK,
 };
-use cvc_engine::crew::{Crew, CrewError, Settings, whole};
-use cvc_probe::sentinel::Request;
+use cvc_engine::crew::{Crew, CrewError, CrewSettings, whole};
+use cvc_probe::sentinel::SentinelRequest;
 use cvc_testkit::{process::signal, wait_until};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ async fn a_sentinel_that_dies_is_lost_at_once_and_can_be_started_again() {
     let has = |file: &str| dir.path().join(file).exists();
     tokio::task::block_in_place(|| wait_until("the run", LIMIT, || has("ready")));
     // a question that is under way when it happens
-    let end = Request::End {
+    let end = SentinelRequest::End {
         marker: run.marker.clone(),
         dirs: vec![],
         grace_s: 120.0,
@@ -58,7 +58,7 @@ async fn a_sentinel_that_dies_is_lost_at_once_and_can_be_started_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sentinel_that_hangs_is_lost_although_its_node_answers() {
-    let settings = Settings {
+    let settings = CrewSettings {
         lost_after_s: 1.0,
         ..QUICK
     };
@@ -88,7 +88,7 @@ async fn a_sentinel_that_hangs_is_lost_although_its_node_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_node_that_is_silent_for_longer_than_the_limit_is_not_lost() {
-    let settings = Settings {
+    let settings = CrewSettings {
         lost_after_s: 1.0,
         ..QUICK
     };
@@ -103,8 +103,8 @@ async fn a_busy_node_that_is_silent_for_longer_than_the_limit_is_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_shorter_than_the_limit_loses_nobody() {
-    let settings = Settings {
+async fn a_pause_shorter_than_the_limit_loses_no_node() {
+    let settings = CrewSettings {
         lost_after_s: 6.0,
         ..QUICK
     };
@@ -123,7 +123,7 @@ async fn a_pause_shorter_than_the_limit_loses_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_started_again_stays_lost() {
+async fn nodes_that_cannot_be_restarted_stay_lost() {
     let dir = tempfile::tempdir().unwrap();
     let flag = dir.path().join("up");
     std::fs::write(&flag, "").unwrap();
@@ -172,7 +172,7 @@ async fn slow_work_stops_neither_beats_nor_other_answers() {
     let late = crew
         .ask(
             "n1",
-            Request::End {
+            SentinelRequest::End {
                 marker: run.marker.clone(),
                 dirs: vec![],
                 grace_s: 120.0,
@@ -226,7 +226,7 @@ async fn guarded_runs_end_when_the_crew_is_closed_or_dropped_and_unguarded_ones_
 
 /// A sentinel that is killed (by the kernel for want of memory, by Slurm with its step) ends nothing itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_sentinel_guarded_is_ended_before_its_node_is_used_again() {
+async fn processes_of_a_killed_sentinel_are_ended_before_its_node_is_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let own = scratch.path().join("run/rank-0");
@@ -259,10 +259,7 @@ async fn what_a_killed_sentinel_guarded_is_ended_before_its_node_is_used_again()
     );
     signal(pids[0], Signal::SIGKILL);
     crew.wait_lost(&["n1"]).await;
-    assert!(
-        !guarded.has_ended() && own.exists(),
-        "nobody was there to end it"
-    );
+    assert!(!guarded.has_ended() && own.exists(), "it was not ended");
     assert_eq!(crew.revive().await, ["n1"]);
     assert!(
         guarded.has_ended() && !own.exists(),
@@ -285,7 +282,7 @@ fn a_killed_agent_takes_its_guarded_run_with_it() {
 
 /// As after a power failure of the agent's machine: the line stays open, but nothing comes any more.
 #[test]
-fn a_silent_agent_is_as_good_as_gone() {
+fn a_silent_agent_counts_as_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = Run::start("silent", dir.path(), "sleep 30 & wait");
     let (agent, sentinel) = Agent::start(dir.path(), &run.marker);

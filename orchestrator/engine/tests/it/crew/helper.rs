@@ -150,7 +150,7 @@ async fn obey(crew: &Crew, line: &str) -> Outcome {
             let begin = Instant::now();
             for _ in 0..times {
                 whole(
-                    crew.ask_all(&names, cvc_probe::sentinel::Request::Clock, LIMIT)
+                    crew.ask_all(&names, cvc_probe::sentinel::SentinelRequest::Clock, LIMIT)
                         .await,
                 )?;
             }

@@ -101,7 +101,7 @@ fn ends_without_a_trace(lab: &Lab, mut console: Console) {
     }
     assert!(
         !lab.node("n1").processes("sleep 0.772").is_empty(),
-        "another run is nobody's business"
+        "another run is not affected"
     );
 }
 
@@ -197,7 +197,7 @@ fn a_killed_node_is_lost_at_once_and_one_without_power_after_its_silence() {
 }
 
 #[test]
-fn a_link_that_is_cut_for_a_moment_loses_nobody_and_for_longer_ends_the_run_on_both_sides() {
+fn a_link_cut_for_a_moment_loses_no_node_and_one_cut_for_longer_ends_the_run_on_both_sides() {
     require!(Tool::Lab);
     let (lab, _runs, mut console) = at_work();
     let n4 = lab.node("n4");
@@ -215,7 +215,7 @@ fn a_link_that_is_cut_for_a_moment_loses_nobody_and_for_longer_ends_the_run_on_b
     let lost = console.hears("lost n4:");
     eprintln!("link of n4 cut: lost after {:.2?}", lost.at - begin);
     assert!(lost.at - begin >= silence());
-    // nobody can tell it: it notices by itself
+    // it cannot be notified: it notices by itself
     wait_until(
         "the end of the run on the node that is cut off",
         LIMIT,

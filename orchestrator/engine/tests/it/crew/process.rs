@@ -1,7 +1,7 @@
 //! Sentinels and agents as processes of a helper program.
 
 use super::times::QUICK;
-use cvc_engine::crew::{Crew, Member, Settings};
+use cvc_engine::crew::{Crew, CrewSettings, Member};
 use cvc_testkit::process::signal;
 use nix::sys::signal::Signal;
 use std::{
@@ -40,21 +40,21 @@ pub fn member(name: &str, argv: Vec<String>) -> Member {
     }
 }
 
-/// Times of a crew that loses nobody by silence, however busy the machine is.
-pub fn patient() -> Settings {
-    Settings {
+/// Times of a crew that loses no node by silence, however busy the machine is.
+pub fn patient() -> CrewSettings {
+    CrewSettings {
         lost_after_s: 60.0,
         ..QUICK
     }
 }
 
-/// A crew of n1, n2, … that loses nobody by silence, and the processes of their sentinels.
+/// A crew of n1, n2, … that loses no node by silence, and the processes of their sentinels.
 pub async fn crew_of(count: usize) -> (Crew, Vec<i32>) {
     crew_with(count, patient()).await
 }
 
 /// The same with times of its own.
-pub async fn crew_with(count: usize, settings: Settings) -> (Crew, Vec<i32>) {
+pub async fn crew_with(count: usize, settings: CrewSettings) -> (Crew, Vec<i32>) {
     let members = (1..=count)
         .map(|i| member(&format!("n{i}"), sentinel()))
         .collect();

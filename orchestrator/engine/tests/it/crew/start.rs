@@ -1,7 +1,7 @@
 //! How a crew comes together, or does not.
 
 use super::process::{LIMIT, after, crew_of, is_alive, member, patient, pid, sentinel};
-use cvc_engine::crew::{Crew, CrewError, Member, Settings, whole};
+use cvc_engine::crew::{Crew, CrewError, CrewSettings, Member, whole};
 use std::{path::PathBuf, time::Instant};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ async fn every_unusable_host_is_named_with_its_message_and_hint() {
     ];
     let error = Crew::start(
         members,
-        Settings {
+        CrewSettings {
             start_limit_s: 5.0,
             ..patient()
         },
@@ -136,7 +136,7 @@ async fn a_sentinel_that_does_not_go_is_cut_off() {
     let hello = serde_json::json!({ "hello": cvc_probe::sentinel::Hello::of_this_process() });
     let script = format!("echo '{hello}'; while :; do echo '{{\"beat\":1}}'; sleep 0.1; done");
     let stubborn = member("n1", vec!["sh".into(), "-c".into(), script]);
-    let settings = Settings {
+    let settings = CrewSettings {
         close_limit_s: 0.4,
         ..patient()
     };
@@ -146,7 +146,7 @@ async fn a_sentinel_that_does_not_go_is_cut_off() {
     let asked = crew
         .ask(
             "n1",
-            cvc_probe::sentinel::Request::Clock,
+            cvc_probe::sentinel::SentinelRequest::Clock,
             std::time::Duration::from_millis(200),
         )
         .await;

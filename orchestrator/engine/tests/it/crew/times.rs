@@ -1,9 +1,9 @@
 //! Times of the crews of these tests.
 
-use cvc_engine::crew::Settings;
+use cvc_engine::crew::CrewSettings;
 
 /// Of crews in the lab.
-pub const IN_LAB: Settings = Settings {
+pub const IN_LAB: CrewSettings = CrewSettings {
     beat_s: 0.25,
     lost_after_s: 3.0,
     start_limit_s: 60.0,
@@ -11,7 +11,7 @@ pub const IN_LAB: Settings = Settings {
 };
 
 /// Of crews whose silence a test waits for: ten beats a second, lost after 3 s.
-pub const QUICK: Settings = Settings {
+pub const QUICK: CrewSettings = CrewSettings {
     beat_s: 0.1,
     ..IN_LAB
 };

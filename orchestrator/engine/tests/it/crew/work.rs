@@ -146,14 +146,14 @@ async fn long_answers_are_heard_whole() {
     let asking = (0..8).map(|_| {
         (
             "n1".to_owned(),
-            cvc_probe::sentinel::Request::Listing {
+            cvc_probe::sentinel::SentinelRequest::Listing {
                 dir: dir.path().to_owned(),
                 suffixes: vec![],
             },
         )
     });
     for (_, answer) in crew.ask_each(asking.collect(), LIMIT).await {
-        let cvc_probe::sentinel::Answer::Listing(listing) = answer.unwrap() else {
+        let cvc_probe::sentinel::SentinelAnswer::Listing(listing) = answer.unwrap() else {
             panic!("another answer")
         };
         assert_eq!(listing.entries.len(), 3000);

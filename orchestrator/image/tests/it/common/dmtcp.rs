@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directory of DMTCP's programs: `$CVC_DMTCP_ROOT/bin`, else on PATH, else in /usr/local. None if it is not installed.
+/// Returns the directory of DMTCP's programs: `$CVC_DMTCP_ROOT/bin`, else from PATH, else in /usr/local. `None` if DMTCP is not installed.
 pub fn bin() -> Option<PathBuf> {
     let given = env::var_os("CVC_DMTCP_ROOT").map(|root| Path::new(&root).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();

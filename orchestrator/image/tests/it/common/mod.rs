@@ -1,4 +1,4 @@
-//! Shared by the tests: fixtures, and images made from parts.
+//! Shared by the tests: fixtures, and images assembled from parts.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -18,7 +18,7 @@ pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp")
 }
 
-/// Paths of all fixtures, `NAME` in `NAME.dmtcp.gz`.
+/// Returns the names of all fixtures, `NAME` in `NAME.dmtcp.gz`.
 pub fn fixture_names() -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(fixtures())
         .unwrap()
@@ -63,7 +63,7 @@ pub enum Kind {
     V4,
 }
 
-/// An area to be put into an image.
+/// An area of a test image.
 #[derive(Clone, Debug)]
 pub struct Area {
     pub start: u64,
@@ -78,7 +78,7 @@ pub struct Area {
     pub inode: u64,
 }
 
-/// A region of memory backed by a file.
+/// Returns an area that is backed by a file.
 pub fn file(start: u64, size: u64, prot: u32, name: &str) -> Area {
     Area {
         start,
@@ -94,7 +94,7 @@ pub fn file(start: u64, size: u64, prot: u32, name: &str) -> Area {
     }
 }
 
-/// Anonymous memory: a parent (no data).
+/// Returns a parent, that is, a header without data for a region of anonymous memory.
 pub fn parent(start: u64, size: u64, prot: u32, name: &str) -> Area {
     Area {
         flags: 0x22,
@@ -105,7 +105,7 @@ pub fn parent(start: u64, size: u64, prot: u32, name: &str) -> Area {
     }
 }
 
-/// A run of the parent before it.
+/// Returns a child, that is, a run of the preceding parent.
 pub fn child(start: u64, size: u64, prot: u32, zero: bool) -> Area {
     let data = if zero {
         0
@@ -121,9 +121,9 @@ pub fn child(start: u64, size: u64, prot: u32, zero: bool) -> Area {
     }
 }
 
-/// The header page of an area in the layout of `kind`.
+/// Returns the header page of an area, in the layout of `kind`.
 pub fn header_page(kind: Kind, area: &Area) -> Vec<u8> {
-    // What a buffer held before: readers must not look at it.
+    // Simulates uninitialised bytes, which readers must ignore.
     let mut page = vec![0xA5; 4096];
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &area.start.to_le_bytes());
@@ -161,7 +161,7 @@ pub fn end_marker() -> Vec<u8> {
 pub const BRK: u64 = 0x5000_0002_1000;
 pub const END_OF_STACK: u64 = 0x7fff_ffff_f000;
 
-/// The file header of a v4 image.
+/// Returns the file header of a v4 image.
 pub fn v4_header(program: &str, exe: &str, vpid: i32) -> Vec<u8> {
     let mut page = vec![0u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
@@ -179,7 +179,7 @@ pub fn v4_header(program: &str, exe: &str, vpid: i32) -> Vec<u8> {
     header
 }
 
-/// The file header of a v2 or v3 image, with a DMTCP part of `pages` pages.
+/// Returns the file header of a v2 or v3 image, with a DMTCP part of `pages` pages.
 pub fn v2_header(pages: usize, words: &[u64]) -> Vec<u8> {
     let mut header = vec![0x5A; pages * 4096];
     header[..28].copy_from_slice(b"DMTCP_CHECKPOINT_IMAGE_v2.0\n");
@@ -192,7 +192,7 @@ pub fn v2_header(pages: usize, words: &[u64]) -> Vec<u8> {
     header
 }
 
-/// An image of these areas. Data bytes are not zero.
+/// Returns an image with these areas. No data byte is zero.
 pub fn image(kind: Kind, areas: &[Area]) -> Vec<u8> {
     let brk = BRK;
     let mut bytes = match kind {
@@ -240,7 +240,7 @@ pub fn image(kind: Kind, areas: &[Area]) -> Vec<u8> {
     bytes
 }
 
-/// A small image with something of everything that its layout has.
+/// Returns a small image with every kind of header that its layout has.
 pub fn small(kind: Kind) -> Vec<u8> {
     image(kind, &small_areas(kind))
 }

@@ -3,7 +3,7 @@
 use crate::models::data::{dtapp as data_zones, on_one_node, pick, setting};
 use cvc_model::{
     Answer, FitError, Fitted, Model, MpiKind, Sample, dtapp, headers, latency, library, shmem,
-    surplus,
+    size, surplus,
 };
 
 fn zones(class: &str, processes: &[u32]) -> Vec<Sample> {
@@ -188,6 +188,11 @@ fn every_model_has_a_unique_name_and_a_description() {
         headers::models(),
         surplus::models(),
         latency::models(),
+        latency::restart(),
+        size::data_models(),
+        size::own_models(),
+        size::own_time_models(),
+        size::time_models(),
     ];
     let mut ids = std::collections::HashSet::new();
     for model in all.iter().flatten() {

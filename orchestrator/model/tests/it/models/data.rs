@@ -30,6 +30,7 @@ pub fn setting(
     };
     Setting {
         nas: Problem::of(&app, class),
+        size: None,
         app,
         class: class.to_owned(),
         mapping,

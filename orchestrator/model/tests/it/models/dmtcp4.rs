@@ -60,6 +60,7 @@ fn sample(row: &Row, zone: &str) -> Sample {
     let (app, class) = (row.text("app").to_owned(), row.text("class").to_owned());
     let at = Setting {
         nas: Problem::of(&app, &class),
+        size: None,
         app,
         class,
         mapping: Mapping::one_node(processes),

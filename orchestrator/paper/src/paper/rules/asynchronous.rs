@@ -1,14 +1,14 @@
-//! Overhead of asynchronous checkpoints (slides of Shahzad et al.).
+//! Rules for the overhead of asynchronous checkpoints (slides of Shahzad et al.).
 
 use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 use cvc_model::asynchronous::{overhead_s, synchronous_s};
 
-/// The example of the overhead model.
+/// The rule that recomputes the overhead in the example of the authors' model.
 #[derive(Debug)]
 pub struct AsynchronousOverhead;
 
-/// A value of the example by its symbol.
+/// Returns a value of the example by its symbol.
 fn symbol(at: &CellContext<'_>, symbol: &str) -> Result<f64, NotRecomputable> {
     let row = at.rows_of("model")?.find(|r| r.text("symbol") == symbol);
     row.ok_or_else(|| NotRecomputable::Other(format!("no value {symbol}")))?
@@ -39,7 +39,7 @@ impl Rule for AsynchronousOverhead {
     }
 }
 
-/// The share of an asynchronous checkpoint in the run time.
+/// The rule that recomputes the time of asynchronous checkpoints relative to the run time.
 #[derive(Debug)]
 pub struct AsynchronousShare;
 

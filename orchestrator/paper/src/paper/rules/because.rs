@@ -5,13 +5,13 @@ use cvc_model::FitError;
 /// Reasons why a cell cannot be recomputed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRecomputable {
-    /// It was measured.
+    /// The authors measured the number.
     #[error("a measurement")]
     Measurement,
-    /// The authors chose it: an input of the calculation.
+    /// The authors chose the number as an input of the calculation.
     #[error("chosen by the authors: an input of the calculation")]
     Input,
-    /// Anything else, in words.
+    /// Any other reason.
     #[error("{0}")]
     Other(String),
 }

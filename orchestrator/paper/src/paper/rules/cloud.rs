@@ -1,16 +1,16 @@
-//! Run times on cloud instances (thesis, Table 5.24), from the runs of Table 5.23.
+//! Rules for run times on cloud instances (thesis, Table 5.24), computed from the runs of Table 5.23.
 
 use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 
-/// Runs of each row of Table 5.23.
+/// Number of runs in each row of Table 5.23.
 const RUNS: u32 = 10;
 
-/// Both columns of Table 5.24.
+/// The rule that recomputes both columns of Table 5.24.
 #[derive(Debug)]
 pub struct CloudTime;
 
-/// The mean of all runs of Table 5.23 over the internal and the Linux clock.
+/// Returns the mean over all runs of Table 5.23, and over its two clocks, the internal and the Linux clock.
 fn mean(at: &CellContext<'_>, with_checkpoint: bool) -> Result<f64, NotRecomputable> {
     let metrics = if with_checkpoint {
         ["app_ft_time_internal", "app_ft_time_linux"]

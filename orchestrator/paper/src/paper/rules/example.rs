@@ -1,25 +1,25 @@
-//! The worked examples of the number of checkpoints (thesis, Tables 4.5 and 4.6).
+//! Rules for the worked examples about the number of checkpoints (thesis, Tables 4.5 and 4.6).
 
 use super::{CellContext, NotRecomputable, Rule, sizes::shared_memory};
 use crate::paper::Recomputed;
 use cvc_core::units::MIB;
 use cvc_model::{dtapp::PowerLaw, error_pct, library, schedule, zone_time};
 
-/// Every line of the examples.
+/// The rule that recomputes all rows of the examples.
 #[derive(Debug)]
 pub struct Checkpoints;
 
-/// Process counts of Table 5.1 that the power law of the examples goes through.
+/// Numbers of processes in Table 5.1 that the power law of the examples is fitted to.
 const TRAINING: [&str; 3] = ["25", "36", "49"];
 
-/// The number of a line.
+/// Returns the number in a row of the example.
 fn line(at: &CellContext<'_>, quantity: &str, column: &str) -> Result<f64, NotRecomputable> {
     let row = at.rows().find(|r| r.text("quantity") == quantity);
     row.ok_or_else(|| NotRecomputable::Other(format!("no line `{quantity}`")))?
         .number(column)
 }
 
-/// What the example starts from.
+/// The inputs of an example.
 struct Example {
     dtapp_mib: f64,
     lb_mib: f64,
@@ -105,7 +105,7 @@ impl Rule for Checkpoints {
             ("estimated", _) => {
                 match quantity {
                     "lb" => at.rests_on("2.45 MiB"),
-                    "shmem" => at.rests_on("where equation 3.11 stands for Algorithm 2"),
+                    "shmem" => at.rests_on("where equation 3.11 replaces Algorithm 2"),
                     _ => {}
                 }
                 estimated(&Example::of(at)?, quantity)
@@ -156,7 +156,7 @@ fn estimated(example: &Example, quantity: &str) -> Result<Recomputed, NotRecompu
         "app_plus_two_ckpt_time" => Recomputed::or_cut(example.schedule()?.total_s),
         _ => {
             return Err(NotRecomputable::Other(
-                "the examples do not say how".to_owned(),
+                "the examples do not explain its computation".to_owned(),
             ));
         }
     })

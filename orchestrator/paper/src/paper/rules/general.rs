@@ -1,18 +1,18 @@
-//! Arithmetic that papers of any kind do with their columns.
+//! Rules for arithmetic on columns, for papers of any kind.
 
 use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 
-/// The numbers of the columns that the rule is applied to.
+/// Returns the numbers in the columns that are the rule's arguments.
 fn numbers(at: &CellContext<'_>) -> Result<Vec<f64>, NotRecomputable> {
     at.of().iter().map(|column| at.number(column)).collect()
 }
 
 /// The sum of columns.
 #[derive(Debug)]
-pub struct Sum;
+pub struct SumRule;
 
-impl Rule for Sum {
+impl Rule for SumRule {
     fn name(&self) -> &'static str {
         "sum"
     }
@@ -54,9 +54,9 @@ impl Rule for Product {
 
 /// One column minus another.
 #[derive(Debug)]
-pub struct Difference;
+pub struct DifferenceRule;
 
-impl Rule for Difference {
+impl Rule for DifferenceRule {
     fn name(&self) -> &'static str {
         "difference"
     }
@@ -96,7 +96,7 @@ impl Rule for Quotient {
     }
 }
 
-/// `value` as percent of `base`.
+/// Returns `value` as percent of `base`.
 fn percent(value: f64, base: f64) -> Result<Recomputed, NotRecomputable> {
     if base == 0.0 {
         Err(NotRecomputable::Other("the base is 0".to_owned()))
@@ -105,7 +105,7 @@ fn percent(value: f64, base: f64) -> Result<Recomputed, NotRecomputable> {
     }
 }
 
-/// How much larger a column is than another, in percent of that one.
+/// The difference of two columns in percent of the second.
 #[derive(Debug)]
 pub struct PercentChange;
 
@@ -125,7 +125,7 @@ impl Rule for PercentChange {
     }
 }
 
-/// The distance of two columns, in percent of the second.
+/// The absolute difference of two columns in percent of the second.
 #[derive(Debug)]
 pub struct PercentDifference;
 
@@ -190,7 +190,7 @@ impl Rule for Mean {
     }
 }
 
-/// The population standard deviation of columns.
+/// The population standard deviation over columns.
 #[derive(Debug)]
 pub struct PopulationDeviation;
 
@@ -208,10 +208,38 @@ impl Rule for PopulationDeviation {
         usize::MAX
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
-        let n = numbers(at)?;
-        let mean = n.iter().sum::<f64>() / n.len() as f64;
-        Ok(Recomputed::new(
-            (n.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n.len() as f64).sqrt(),
-        ))
+        let (_, sd) = mean_and_sd(&numbers(at)?);
+        Ok(Recomputed::new(sd))
+    }
+}
+
+/// Returns the mean, and the standard deviation with the divisor n.
+fn mean_and_sd(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    (mean, (squares / n).sqrt())
+}
+
+/// The coefficient of variation over columns.
+#[derive(Debug)]
+pub struct VariationCoefficient;
+
+impl Rule for VariationCoefficient {
+    fn name(&self) -> &'static str {
+        "variation-coefficient"
+    }
+    fn about(&self) -> &'static str {
+        "100·standard deviation with the divisor n/mean of the columns"
+    }
+    fn needs(&self) -> usize {
+        2
+    }
+    fn columns(&self) -> usize {
+        usize::MAX
+    }
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
+        let (mean, sd) = mean_and_sd(&numbers(at)?);
+        percent(sd, mean)
     }
 }

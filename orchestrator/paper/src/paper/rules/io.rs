@@ -1,4 +1,4 @@
-//! File sizes with collective I/O: the thesis's Algorithm 1 (Tables 5.8, 5.9, 5.11, 5.15).
+//! Rules for file sizes with collective I/O: the thesis's Algorithm 1 (Tables 5.8, 5.9, 5.11, 5.15).
 
 use super::{CellContext, NotRecomputable, Rule, sizes::OF_TABLE_5_10};
 use crate::paper::Recomputed;
@@ -9,19 +9,20 @@ use cvc_model::{
     surplus::{IoLayer, constant_mib},
 };
 
-/// The size of a file by Algorithm 1.
+/// The rule that recomputes the size of a file by Algorithm 1.
 #[derive(Debug)]
 pub struct Algorithm1;
 
-/// The mapping of a row; print has spaces in it.
+/// Returns the mapping of a row. Spaces in the printed text are removed.
 pub(super) fn mapping(at: &CellContext<'_>) -> Result<Mapping, NotRecomputable> {
     let written = [at.text("mapping"), at.text("mapping_printed")]
         .concat()
         .replace(' ', "");
-    written.parse().map_err(NotRecomputable::Other)
+    let mapping = written.parse::<Mapping>();
+    mapping.map_err(|error| NotRecomputable::Other(error.to_string()))
 }
 
-/// Processes on the node of a process.
+/// Returns the number of processes on the node of a process.
 pub(super) fn load_of(mapping: &Mapping, process: u32) -> Result<u32, NotRecomputable> {
     let mut first = 0;
     for load in mapping.node_loads() {
@@ -35,14 +36,14 @@ pub(super) fn load_of(mapping: &Mapping, process: u32) -> Result<u32, NotRecompu
     )))
 }
 
-/// What tells the runs of a table apart.
+/// Returns whether two cells belong to the same run of a table.
 fn same_run(a: &CellContext<'_>, b: &CellContext<'_>) -> bool {
     ["class", "processes", "run"]
         .iter()
         .all(|c| a.text(c) == b.text(c))
 }
 
-/// The data zone of BT that is printed elsewhere, with MPICH.
+/// Returns BT's data zone with MPICH, MiB, which is printed in another table.
 fn data_zone(at: &CellContext<'_>, class: &str, processes: &str) -> Result<f64, NotRecomputable> {
     let (count, size) = match class {
         "B" => ("class_b_processes", "class_b_dtapp_MiB"),

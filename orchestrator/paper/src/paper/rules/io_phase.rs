@@ -1,11 +1,11 @@
-//! I/O phases of BT-IO (PAS2P-I/O paper).
+//! Rules for the I/O phases of BT-IO (PAS2P-I/O paper).
 
 use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 use cvc_core::units::MIB;
 use cvc_model::{io_phase::error_on_time_pct, surplus::bt_io_write_bytes};
 
-/// The request of one process.
+/// The request size of one process.
 #[derive(Debug)]
 pub struct RequestSize;
 
@@ -51,9 +51,9 @@ impl Rule for PhaseTime {
 
 /// The error of an estimated time.
 #[derive(Debug)]
-pub struct PhaseError;
+pub struct PhaseErrorRule;
 
-impl Rule for PhaseError {
+impl Rule for PhaseErrorRule {
     fn name(&self) -> &'static str {
         "phase-error"
     }

@@ -1,4 +1,4 @@
-//! Access of rules to the cells of the papers' tables, as printed or with known misprints corrected.
+//! Access of rules to the cells of a paper's tables, either as printed or with known misprints corrected.
 
 use super::NotRecomputable;
 use crate::paper::{
@@ -8,21 +8,21 @@ use crate::paper::{
 };
 use std::cell::RefCell;
 
-/// A cell that was read: table, row, column.
+/// Position of a cell: table, row, column.
 type CellPlace = (usize, usize, usize);
 
-/// How cells are read, and which were.
+/// Settings for reading cells, and a record of the cells that were read.
 #[derive(Debug, Default)]
 pub(in crate::paper) struct Reads {
-    /// Read the likely number where print is known to be wrong.
+    /// Whether misprints are replaced by their probable value.
     pub corrected: bool,
-    /// Read this input so much larger.
+    /// An amount to add to one input.
     pub shift: Option<(CellPlace, f64)>,
-    /// Inputs with the distance that their rounding may hide, in the order in which they were first read.
+    /// Inputs with their rounding error, in the order in which they were first read.
     pub inputs: Vec<(CellPlace, f64)>,
-    /// The constant that is not printed but was inferred from the very cells that are recomputed, if there is one.
+    /// A constant that is not printed but was inferred from the recomputed cells themselves, if there is one.
     pub inferred: Option<&'static str>,
-    /// Anomalies whose likely number was read, as indices into the paper's.
+    /// Anomalies whose probable value was read, as indices into the paper's anomalies.
     pub used: Vec<usize>,
 }
 
@@ -58,29 +58,29 @@ impl<'a> CellContext<'a> {
         &self.paper.tables[self.table]
     }
 
-    /// Identifier of the table.
+    /// Returns the identifier of the table.
     pub fn table_id(&self) -> &'a str {
         &self.printed().definition.id
     }
 
-    /// Identifier of the column.
+    /// Returns the identifier of the column.
     pub fn column_id(&self) -> &'a str {
         &self.printed().definition.columns[self.column].id
     }
 
-    /// Decimals that the cell itself is printed with.
+    /// Returns the number of decimals with which the cell itself is printed.
     pub fn decimals(&self) -> u32 {
         self.printed().cells[self.row][self.column]
             .number()
             .map_or(0, |n| n.decimals())
     }
 
-    /// What the rule is applied to.
+    /// Returns the arguments of the rule.
     pub fn of(&self) -> &'a [String] {
         self.of
     }
 
-    /// The text of a column in this row; empty if nothing is printed.
+    /// Returns the text of a column in this row; empty if nothing is printed.
     pub fn text(&self, column: &str) -> &'a str {
         let table = self.printed();
         let Some(index) = table.column(column) else {
@@ -98,14 +98,14 @@ impl<'a> CellContext<'a> {
         }
     }
 
-    /// Whether nothing is printed in a column of this row.
+    /// Returns whether nothing is printed in a column of this row.
     pub fn is_empty(&self, column: &str) -> bool {
         self.printed()
             .cell(self.row, column)
             .is_none_or(|c| *c == Cell::Empty)
     }
 
-    /// What was probably meant in a column of this row, with the anomaly that says so.
+    /// Returns the probable value in a column of this row, with the index of its anomaly.
     fn meant(&self, column: usize) -> Option<(usize, &'a Likely)> {
         let corrected = self.reads.borrow().corrected;
         self.printed().attached[self.row][column]
@@ -114,7 +114,7 @@ impl<'a> CellContext<'a> {
             .find_map(|a| Some((a.anomaly, a.meant()?)))
     }
 
-    /// Notes that a misprint was corrected.
+    /// Records that a misprint was corrected.
     fn note_correction(&self, anomaly: usize) {
         let mut reads = self.reads.borrow_mut();
         if !reads.used.contains(&anomaly) {
@@ -122,13 +122,13 @@ impl<'a> CellContext<'a> {
         }
     }
 
-    /// Notes that the number rests on this constant, which was inferred from the very cells that are recomputed: that it is equal to print
-    /// proves nothing.
+    /// Records that the number depends on this constant, which was inferred from the recomputed cells themselves, so that equality with the printed
+    /// number proves nothing.
     pub fn rests_on(&self, constant: &'static str) {
         self.reads.borrow_mut().inferred = Some(constant);
     }
 
-    /// The number of a column in this row.
+    /// Returns the number in a column of this row.
     ///
     /// # Errors
     /// The column does not exist, or has no number.
@@ -169,10 +169,10 @@ impl<'a> CellContext<'a> {
         }
     }
 
-    /// A count of a column in this row: a whole number that is not negative.
+    /// Returns the count in a column of this row: a whole number that is not negative.
     ///
     /// # Errors
-    /// The number does not exist.
+    /// There is no such number.
     pub fn count(&self, column: &str) -> Result<u32, NotRecomputable> {
         let value = self.number(column)?;
         if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
@@ -184,13 +184,13 @@ impl<'a> CellContext<'a> {
         }
     }
 
-    /// All rows of the same table.
+    /// Returns all rows of the same table.
     pub fn rows(&self) -> impl Iterator<Item = Self> + use<'a> {
         let this = *self;
         (0..this.printed().cells.len()).map(move |row| Self { row, ..this })
     }
 
-    /// All rows of another table of the paper.
+    /// Returns all rows of another table of the paper.
     ///
     /// # Errors
     /// The table does not exist.
@@ -213,10 +213,10 @@ impl<'a> CellContext<'a> {
         Ok(this.rows())
     }
 
-    /// The first row of another table with these texts in its columns.
+    /// Returns the first row of another table that has these texts in its columns; `with` is (column, text) pairs.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such row.
     pub fn find(&self, table: &str, with: &[(&str, &str)]) -> Result<Self, NotRecomputable> {
         self.rows_of(table)?
             .find(|row| with.iter().all(|(c, v)| row.text(c) == *v))

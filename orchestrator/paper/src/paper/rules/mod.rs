@@ -1,10 +1,10 @@
-//! Recompute rules: how a cell comes out of the paper's own inputs. One file for each family of tables.
+//! Rules that recompute a cell from the paper's own inputs. There is one file for each family of tables.
 //!
-//! A rule reads other cells through [`CellContext`] and gives the number without rounding; comparing it with print is not its business. Which inputs a
-//! rule reads is noted, so that [`judge`](super::judge) can tell how far the rounding of the printed inputs reaches, and can try again with
-//! inputs corrected that are known to be misprints.
+//! A rule reads other cells through [`CellContext`] and returns the number without rounding; it does not compare the number with the printed one.
+//! The inputs that a rule reads are recorded, so that [`judge`](super::judge) can compute the effect of their rounding, and can repeat the rule
+//! with known misprints in the inputs corrected.
 //!
-//! To add a rule: a file here with a type that implements [`Rule`], and a line in [`RULES`]. `paper.toml` then names it.
+//! To add a rule, write a file here with a type that implements [`Rule`], and list it in [`RULES`]. Its name can then be used in `paper.toml`.
 
 mod asynchronous;
 mod because;
@@ -24,6 +24,6 @@ mod text;
 pub use because::NotRecomputable;
 pub use locator::CellContext;
 pub(super) use locator::Reads;
-pub use registry::{MODELS, RULES, model, rule};
+pub use registry::{MODELS, RULES, WrongUse, model, rule};
 pub(super) use registry::{check, check_model};
 pub use rule::{ModelRule, Rule};

@@ -1,7 +1,7 @@
-//! What models say of the sizes that were measured, beside the paper's own formulas: static arrays of the programs and buffers of the MPI library.
+//! Predictions of the measured sizes by models other than the paper's own formulas: static arrays of the programs, and buffers of the MPI library.
 //!
-//! Only the arrays are known without a run. Every other constant here was read from the paper's measured cells, often from the very column beside
-//! which it stands, so that its nearness to print does not test it. [`Modelled::basis`] says so below each table.
+//! Only the arrays are known without a run. Every other constant here was read from the paper's measured cells, often from the same column with
+//! which it is compared. Agreement with the paper then proves nothing. [`Modelled::basis`] says so below each table.
 
 use super::{
     CellContext, ModelRule, NotRecomputable,
@@ -17,16 +17,17 @@ use cvc_model::{
     surplus::{aggregator_mib, bt_io_write_bytes},
 };
 
-/// Half widths of the intervals (section 9 of the models' page): data, shared memory, file, MiB. They were set after the errors on these tables.
+/// Half-widths of the intervals in MiB (section 9 of the models' page): data, shared memory, file. They were chosen from the errors in these
+/// tables.
 const BANDS_MIB: [f64; 3] = [0.25, 0.7, 0.8];
 
-/// What the images of LU and CG hold besides data, libraries and the shared segment, MiB: less than those of BT and SP (23.8 to 25.1 in Table 5.2).
+/// Size of the images of LU and CG without data, libraries and the shared segment, MiB. It is less than for BT and SP (23.8 to 25.1 in Table 5.2).
 const C_OF_LU_AND_CG_MIB: f64 = 24.2;
 
-/// What the data zone has more with Open MPI than with MPICH, least and most, MiB: read from Table 5.1.
+/// Minimum and maximum of the data zone with Open MPI minus the data zone with MPICH, MiB, as read from Table 5.1.
 const OPEN_MPI_DATA_MIB: [f64; 2] = [1.1, 2.2];
 
-// What stands behind each number, for the note of its table.
+// the basis of each number, for the note below its table
 const ARRAYS: &str = "the arrays that the program declares, which no run is needed to know, and 0.5 MiB for heap and text (0.49 MiB in the memory listing \
                       of Table 5.20; the data zones of Table 5.1 have as much above their arrays)";
 const OPEN_MPI_DATA: &str = "the arrays that the program declares + 0.5 MiB + 1.65 MiB for Open MPI: a constant fitted to the measured data zones of \
@@ -48,7 +49,7 @@ const PLAIN_FILE: &str = "arrays + 0.5 MiB + published constants: libraries with
 const AGGREGATOR_FILE: &str = "as a plain file, and min(16, V/Na) + 0.228\u{b7}P for an aggregator, with 0.228 fitted to the aggregators of Table 5.8; no \
                                independent prediction of those";
 
-/// A program on processes, as a row of a table says it.
+/// The program and the number of processes of a table row.
 struct ModelledRow {
     problem: Problem,
     processes: u32,
@@ -71,7 +72,7 @@ fn problem(benchmark: &str, class: &str) -> Result<Problem, NotRecomputable> {
     Ok(Problem { benchmark, class })
 }
 
-/// The first of these columns that has a number.
+/// Returns the number in the first of these columns that has one.
 fn first(at: &CellContext<'_>, columns: &[&str]) -> Result<u32, NotRecomputable> {
     columns
         .iter()
@@ -80,7 +81,7 @@ fn first(at: &CellContext<'_>, columns: &[&str]) -> Result<u32, NotRecomputable>
         .and_then(|c| at.count(c))
 }
 
-/// What a row is about.
+/// Returns the program and the number of processes of a row.
 fn row(at: &CellContext<'_>) -> Result<ModelledRow, NotRecomputable> {
     let file_kind = at.text("file_kind");
     if let Some(letter) = at
@@ -119,7 +120,7 @@ fn row(at: &CellContext<'_>) -> Result<ModelledRow, NotRecomputable> {
     let mut words = name.split('.');
     let problem = match (words.next(), words.next()) {
         (Some(benchmark), Some(class)) if !benchmark.is_empty() => problem(benchmark, class)?,
-        // the caption names it
+        // the benchmark is named in the caption
         _ if matches!(at.table_id(), "4.3") => problem("BT", "D")?,
         _ if matches!(at.table_id(), "5.17") => problem("BT", "B")?,
         _ if at.is_empty("benchmark") => problem("BT", at.text("class"))?,
@@ -151,7 +152,7 @@ fn row(at: &CellContext<'_>) -> Result<ModelledRow, NotRecomputable> {
     })
 }
 
-/// A number with a constant that was read from print.
+/// Returns a number with a constant that was read from the paper.
 fn published(estimate: Estimate, model: &str, basis: &'static str) -> Modelled {
     Modelled {
         estimate,
@@ -168,11 +169,11 @@ fn data(row: &ModelledRow, open_mpi: bool) -> Result<Estimate, NotRecomputable> 
     Ok(if open_mpi { arrays.plus(more) } else { arrays })
 }
 
-/// Zones and files of the tables without collective I/O.
+/// The rule that models the zones and files in tables without collective I/O.
 #[derive(Debug)]
-pub struct Zones;
+pub struct ZonesRule;
 
-impl ModelRule for Zones {
+impl ModelRule for ZonesRule {
     fn name(&self) -> &'static str {
         "zones"
     }
@@ -245,10 +246,10 @@ impl ModelRule for Zones {
     }
 }
 
-/// What plain files of BT-IO FULL have above the sum of their zones, MiB: 1.7 to 5.8 in Table 5.8.
+/// Size of plain files of BT-IO FULL minus the sum of their zones, MiB: 1.7 to 5.8 in Table 5.8.
 const FULL_MIB: f64 = 1.9;
 
-/// Files of BT-IO FULL with MPICH.
+/// The rule that models the files of BT-IO FULL with MPICH.
 #[derive(Debug)]
 pub struct IoFiles;
 

@@ -10,22 +10,24 @@ use cvc_core::source::suggestion;
 
 /// All rules.
 pub static RULES: &[&dyn Rule] = &[
-    &general::Sum,
+    &general::SumRule,
     &general::Product,
     &general::PercentChange,
     &general::PercentDifference,
     &general::PercentError,
-    &general::Difference,
+    &general::DifferenceRule,
     &general::Mean,
     &general::PopulationDeviation,
+    &general::VariationCoefficient,
     &general::Quotient,
     &sizes::DataPowerLaw,
     &sizes::LibraryZone,
     &sizes::SharedMemoryZone,
     &sizes::SharedMemoryOfFour,
-    &sizes::Stored,
-    &sizes::Grid,
-    &sizes::FileCount,
+    &sizes::StoredRule,
+    &sizes::GridRule,
+    &sizes::CollectiveReads,
+    &sizes::FileCountRule,
     &sizes::StoredInTheCloud,
     &sizes::MemoryArea,
     &example::Checkpoints,
@@ -35,33 +37,37 @@ pub static RULES: &[&dyn Rule] = &[
     &text::TextFact,
     &io_phase::RequestSize,
     &io_phase::PhaseTime,
-    &io_phase::PhaseError,
+    &io_phase::PhaseErrorRule,
     &asynchronous::AsynchronousOverhead,
     &asynchronous::AsynchronousShare,
     &delegation::MetadataOperations,
     &delegation::MetadataClaim,
+    &delegation::LayoutOperationsRule,
 ];
 
-/// All rules of models. To add one: a type that implements [`ModelRule`], and its name here.
-pub static MODELS: &[&dyn ModelRule] = &[&models::Zones, &models::IoFiles];
+/// All rules of models. To add one, write a type that implements [`ModelRule`], and list it here.
+pub static MODELS: &[&dyn ModelRule] = &[&models::ZonesRule, &models::IoFiles];
 
-/// A rule by its name.
+/// Returns a rule by its name.
 pub fn rule(name: &str) -> Option<&'static dyn Rule> {
     RULES.iter().copied().find(|r| r.name() == name)
 }
 
-/// A rule of a model by its name.
+/// Returns a model's rule by its name.
 pub fn model(name: &str) -> Option<&'static dyn ModelRule> {
     MODELS.iter().copied().find(|r| r.name() == name)
 }
 
-/// What is wrong with the use of a rule.
-pub(in crate::paper) struct WrongUse {
+/// An incorrect use of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongUse {
+    /// The problem.
     pub message: String,
+    /// How to correct it.
     pub hint: String,
 }
 
-/// Checks that a rule exists and has what it needs.
+/// Checks that a rule exists and that its arguments are valid.
 pub(in crate::paper) fn check(used: &RuleUse, table: &TableDefinition) -> Result<(), WrongUse> {
     let name = used.name();
     let Some(rule) = rule(name) else {
@@ -101,7 +107,7 @@ pub(in crate::paper) fn check(used: &RuleUse, table: &TableDefinition) -> Result
     Ok(())
 }
 
-/// Checks that a rule of a model exists.
+/// Checks that a model's rule exists.
 pub(in crate::paper) fn check_model(used: &RuleUse) -> Result<(), WrongUse> {
     match model(used.name()) {
         Some(_) => Ok(()),

@@ -1,46 +1,46 @@
-//! What a rule is: it recomputes cells, or gives what a model says of them.
+//! Rules, which recompute cells or return the values of a model for them.
 
 use super::{because::NotRecomputable, locator::CellContext};
 use crate::paper::{modelled::Modelled, printed::Recomputed};
 
 /// Recomputes the cells of a column.
 pub trait Rule: Sync {
-    /// Name in `paper.toml`.
+    /// Returns the name in `paper.toml`.
     fn name(&self) -> &'static str;
 
-    /// The formula, with its source, for the foot of the table.
+    /// Returns the formula with its source, which is shown below the table.
     fn about(&self) -> &'static str;
 
-    /// What belongs into `of`, in words.
+    /// Returns a text about the arguments in `of`.
     fn arguments(&self) -> &'static str {
         "names of columns"
     }
 
-    /// Minimum number of words in `of`; those before [`Rule::columns`] are names of columns of the table.
+    /// Returns the minimum number of words in `of`. The first [`Rule::columns`] of them are names of columns of the table.
     fn needs(&self) -> usize {
         0
     }
 
-    /// Number of words in `of` that are names of columns of the same table.
+    /// Returns the number of words in `of` that are names of columns of the same table.
     fn columns(&self) -> usize {
         self.needs()
     }
 
-    /// The number of one cell.
+    /// Returns the number for one cell.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable>;
 }
 
-/// Gives what another model says of the cells of a column. It is neither print nor a recomputation.
+/// Returns the values of another model for the cells of a column. They are neither printed nor recomputed numbers.
 pub trait ModelRule: Sync {
-    /// Name in `paper.toml`.
+    /// Returns the name in `paper.toml`.
     fn name(&self) -> &'static str;
 
-    /// What the model says of one cell.
+    /// Returns the value of the model for one cell.
     ///
     /// # Errors
-    /// Why it says nothing.
+    /// The reason why there is none.
     fn cell(&self, at: &CellContext<'_>) -> Result<Modelled, NotRecomputable>;
 }

@@ -1,16 +1,17 @@
-//! Zones and totals as the thesis predicts them (chapters 3 to 5).
+//! Rules for zones and totals as predicted in the thesis (chapters 3 to 5).
 
 use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
+use cvc_core::units::MIB;
 use cvc_model::{
-    application::own_checkpoint_mib,
+    application::{collective_rounds, own_checkpoint_mib},
     dtapp::PowerLaw,
     library,
     shmem::{Algorithm2, algorithm2_clamped_mib, algorithm2_mib, quadratic_mib},
     stored::aux_cloud_mib,
 };
 
-/// The power law through the rows without an estimate.
+/// The rule that recomputes estimates by the power law that is fitted to the rows without an estimate.
 #[derive(Debug)]
 pub struct DataPowerLaw;
 
@@ -33,7 +34,7 @@ impl Rule for DataPowerLaw {
         let mut points: Vec<(u32, f64)> = Vec::new();
         for row in at.rows().filter(|row| row.is_empty(estimated)) {
             let p = row.count(processes)?;
-            // a process count on two kinds of node stands in two rows and is one point
+            // rows with the same number of processes on different kinds of nodes are one point
             if !points.iter().any(|(q, _)| *q == p) {
                 points.push((p, row.number(measured)?));
             }
@@ -43,7 +44,7 @@ impl Rule for DataPowerLaw {
     }
 }
 
-/// The library zone with MPICH.
+/// The rule that recomputes the zone of libraries with MPICH.
 #[derive(Debug)]
 pub struct LibraryZone;
 
@@ -52,7 +53,7 @@ impl Rule for LibraryZone {
         "library-zone"
     }
     fn about(&self) -> &'static str {
-        "2.45 MiB, the constant for MPICH: the measured libraries of the same tables, so that agreeing with them proves little"
+        "2.45 MiB, the constant for MPICH: read from the measured libraries of the same tables, so agreement with them proves little"
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("2.45 MiB");
@@ -60,7 +61,7 @@ impl Rule for LibraryZone {
     }
 }
 
-/// Where the thesis takes equation 3.11; elsewhere it takes Algorithm 2.
+/// Cells, as (table, processes on the node), for which the thesis uses equation 3.11 instead of Algorithm 2.
 const BY_EQUATION: [(&str, u32); 5] = [
     ("4.1", 64),
     ("4.2", 36),
@@ -69,7 +70,7 @@ const BY_EQUATION: [(&str, u32); 5] = [
     ("4.6", 16),
 ];
 
-/// Shared memory as the thesis estimates it in this table.
+/// Returns the shared memory that the thesis estimates in this table, MiB.
 pub(super) fn shared_memory(table: &str, per_node: u32) -> Result<Recomputed, NotRecomputable> {
     if BY_EQUATION.contains(&(table, per_node)) {
         // 156.968 and 216.596 are printed as 156.96 and 216.59
@@ -81,7 +82,7 @@ pub(super) fn shared_memory(table: &str, per_node: u32) -> Result<Recomputed, No
     )?))
 }
 
-/// The shared-memory zone as estimated in Tables 4.1 to 4.3.
+/// The rule that recomputes the zone of shared memory as estimated in Tables 4.1 to 4.3.
 #[derive(Debug)]
 pub struct SharedMemoryZone;
 
@@ -100,19 +101,19 @@ impl Rule for SharedMemoryZone {
         1
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
-        at.rests_on("C1 + C2 = 93, or where equation 3.11 stands for Algorithm 2");
+        at.rests_on("C1 + C2 = 93, or where equation 3.11 replaces Algorithm 2");
         shared_memory(at.table_id(), at.count(&at.of()[0])?)
     }
 }
 
-/// The parameters that Table 5.10 implies: C1 = 31.07, and C2 so that both add up to the 93 of the estimates.
+/// The parameters that Table 5.10 implies: C1 = 31.07, and C2 such that both add up to the 93 MiB of the estimates.
 pub(super) const OF_TABLE_5_10: Algorithm2 = Algorithm2 {
     c1: 31.07,
     c2: 93.0 - 31.07,
     b: 5.0,
 };
 
-/// Algorithm 2 for four processes on a node.
+/// The rule that recomputes the shared memory of four processes on a node by Algorithm 2.
 #[derive(Debug)]
 pub struct SharedMemoryOfFour;
 
@@ -121,7 +122,7 @@ impl Rule for SharedMemoryOfFour {
         "algorithm-2-table"
     }
     fn about(&self) -> &'static str {
-        "Algorithm 2 for 4 processes on a node with C1 = 31.07. C1 is not printed but inferred from this column, so that agreeing with it proves nothing"
+        "Algorithm 2 for 4 processes on a node with C1 = 31.07. C1 is not printed but inferred from this column, so agreement with it proves nothing"
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("C1 = 31.07");
@@ -129,16 +130,16 @@ impl Rule for SharedMemoryOfFour {
     }
 }
 
-/// What is stored, from the file sizes of Table 5.1.
+/// The rule that recomputes stored sizes from the file sizes of Table 5.1.
 #[derive(Debug)]
-pub struct Stored;
+pub struct StoredRule;
 
-impl Rule for Stored {
+impl Rule for StoredRule {
     fn name(&self) -> &'static str {
         "stored"
     }
     fn about(&self) -> &'static str {
-        "processes times the file of Table 5.1, in GiB, cut off behind two decimals"
+        "processes times the file of Table 5.1, in GiB, cut off after two decimals"
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let with = ["benchmark", "class", "processes", "mpi"].map(|c| (c, at.text(c)));
@@ -147,11 +148,11 @@ impl Rule for Stored {
     }
 }
 
-/// A program's own checkpoint: its grid.
+/// The rule that recomputes the size of a program's own checkpoint from its grid.
 #[derive(Debug)]
-pub struct Grid;
+pub struct GridRule;
 
-impl Rule for Grid {
+impl Rule for GridRule {
     fn name(&self) -> &'static str {
         "grid"
     }
@@ -168,34 +169,84 @@ impl Rule for Grid {
         0
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
-        let mut processes: u32 = 1;
-        for column in at.of()[0].split('*') {
-            processes = processes
-                .checked_mul(at.count(column)?)
-                .ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?;
-        }
-        let number = |i: usize| {
-            at.of()[i].parse::<u32>().map_err(|_| {
-                NotRecomputable::Other(format!("`{}` is not a whole number", at.of()[i]))
-            })
-        };
-        let edge = number(1)?;
+        let edge = whole(at, 1)?;
         Ok(Recomputed::new(own_checkpoint_mib(
-            processes,
+            processes_of(at)?,
             edge,
             edge,
             edge,
-            number(2)?,
+            whole(at, 2)?,
             8,
         )?))
     }
 }
 
-/// Files of one kind, from nodes and processes.
+/// The rule that recomputes the number of reads of a program's own checkpoint from its writes.
 #[derive(Debug)]
-pub struct FileCount;
+pub struct CollectiveReads;
 
-impl Rule for FileCount {
+impl Rule for CollectiveReads {
+    fn name(&self) -> &'static str {
+        "collective-reads"
+    }
+    fn about(&self) -> &'static str {
+        "writes minus those of the variables not read: for each, the rounds of collective I/O minus one for each aggregator except the first; 1024 writes \
+         by one aggregator show that the buffer of 4 MiB has 4 000 000 bytes"
+    }
+    fn arguments(&self) -> &'static str {
+        "the column of processes (or several, joined by *), points to an edge of the grid, variables that are not read"
+    }
+    fn needs(&self) -> usize {
+        3
+    }
+    fn columns(&self) -> usize {
+        0
+    }
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
+        let one = own_checkpoint_mib(
+            processes_of(at)?,
+            whole(at, 1)?,
+            whole(at, 1)?,
+            whole(at, 1)?,
+            1,
+            8,
+        )?;
+        let (aggregators, buffer_mib) = (at.count("aggregators")?, at.number("io_buffer_MiB")?);
+        let buffer = if buffer_mib == 4.0 {
+            at.rests_on("a buffer of 4 000 000 bytes");
+            4e6
+        } else {
+            buffer_mib * MIB
+        };
+        let rounds =
+            collective_rounds(one * MIB, aggregators, buffer)? - f64::from(aggregators - 1);
+        Ok(Recomputed::new(
+            at.number("writes")? - f64::from(whole(at, 2)?) * rounds,
+        ))
+    }
+}
+
+/// Returns the number of processes: the product of the columns that an argument joins by `*`.
+fn processes_of(at: &CellContext<'_>) -> Result<u32, NotRecomputable> {
+    at.of()[0].split('*').try_fold(1_u32, |product, column| {
+        product
+            .checked_mul(at.count(column)?)
+            .ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))
+    })
+}
+
+/// Returns an argument as a whole number.
+fn whole(at: &CellContext<'_>, place: usize) -> Result<u32, NotRecomputable> {
+    let text = &at.of()[place];
+    text.parse()
+        .map_err(|_| NotRecomputable::Other(format!("`{text}` is not a whole number")))
+}
+
+/// The rule that recomputes the number of files of one kind from the numbers of nodes and processes.
+#[derive(Debug)]
+pub struct FileCountRule;
+
+impl Rule for FileCountRule {
     fn name(&self) -> &'static str {
         "file-count"
     }
@@ -205,7 +256,7 @@ impl Rule for FileCount {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let (nodes, per_node) = match at.text("mapping").split_once('x') {
-            // "4 nodes x 1"
+            // such as "4 nodes x 1"
             Some((nodes, per_node)) => {
                 let number = |text: &str| {
                     text.split_whitespace()
@@ -232,7 +283,7 @@ impl Rule for FileCount {
                 .ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?,
             other => {
                 return Err(NotRecomputable::Other(format!(
-                    "nothing is known of files of the kind {other}"
+                    "unknown kind of files: {other}"
                 )));
             }
         };
@@ -240,7 +291,7 @@ impl Rule for FileCount {
     }
 }
 
-/// Images and auxiliary files on cloud instances.
+/// The rule that recomputes the total size of images and auxiliary files on cloud instances.
 #[derive(Debug)]
 pub struct StoredInTheCloud;
 
@@ -260,7 +311,7 @@ impl Rule for StoredInTheCloud {
     }
 }
 
-/// The size of a memory area, or of all areas together.
+/// The rule that recomputes the size of a memory area, or of all areas together.
 #[derive(Debug)]
 pub struct MemoryArea;
 

@@ -1,4 +1,4 @@
-//! Equations and numbers of the thesis's running text.
+//! Rules for equations and numbers in the thesis's running text.
 
 use super::{CellContext, NotRecomputable, Rule, sizes::OF_TABLE_5_10};
 use crate::paper::Recomputed;
@@ -14,11 +14,11 @@ use cvc_model::{
     surplus::{IoLayer, bt_io_write_bytes, buffer_mib, constant_mib},
 };
 
-/// Coefficients of the equations.
+/// The rule that recomputes the coefficients of the equations.
 #[derive(Debug)]
 pub struct FittedEquation;
 
-/// A table's column of sizes at the given process counts.
+/// Returns (processes, size) pairs from a column of a table, for the given numbers of processes.
 fn points(
     at: &CellContext<'_>,
     table: &str,
@@ -122,16 +122,17 @@ impl Rule for FittedEquation {
     }
 }
 
-/// Numbers of the running text for which the thesis has a formula.
+/// The rule that recomputes numbers in the running text for which the thesis has a formula.
 #[derive(Debug)]
 pub struct TextFact;
 
-/// Data zone and libraries of BT.C.25 FULL that the sizes of section 4.1.1 imply, MiB.
+/// Data zone and libraries of BT.C.25 FULL that follow from the sizes in section 4.1.1, MiB.
 const DTAPP_AND_LB_OF_USE_CASE: f64 = 82.15;
 
-/// The files of the use case of section 4.1.1.
+/// Returns the files of the use case in section 4.1.1.
 fn use_case() -> Result<Vec<FileGroup>, NotRecomputable> {
-    let mapping: Mapping = "6Nx4P+1Nx1P".parse().map_err(NotRecomputable::Other)?;
+    let mapping = "6Nx4P+1Nx1P".parse::<Mapping>();
+    let mapping = mapping.map_err(|error| NotRecomputable::Other(error.to_string()))?;
     let surplus = Estimate::exact(constant_mib(IoLayer::Romio));
     Ok(files(&mapping, Aggregators::OnePerNode, surplus, |load| {
         let shmem = algorithm2_mib(load, OF_TABLE_5_10)?;
@@ -139,7 +140,7 @@ fn use_case() -> Result<Vec<FileGroup>, NotRecomputable> {
     })?)
 }
 
-/// The median of the files of BT.C.25 in Table 5.8 on full nodes.
+/// Returns the median file size of BT.C.25 in Table 5.8 on full nodes. `aggregator` is the text in the column `is_aggregator`.
 fn typical(at: &CellContext<'_>, aggregator: &str) -> Result<f64, NotRecomputable> {
     let mut sizes = Vec::new();
     for row in at
@@ -195,7 +196,7 @@ impl Rule for TextFact {
             ("4.1.1", "aggregator files (1 per node)") => f64::from(group(1, true)?.count),
             ("4.1.1", "aggregator file size estimated (1 per node)") => group(1, true)?.size.value,
             ("4.1.1", "stated error of plain files") => error(group(4, false)?, typical(at, "0")?)?,
-            // 5.8 % is stated as 5 %
+            // 5.8 % is printed as 5 %
             ("4.1.1", "stated error of aggregator files") => {
                 return Ok(Recomputed::or_cut(error(
                     group(4, true)?,

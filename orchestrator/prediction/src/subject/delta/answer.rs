@@ -1,43 +1,43 @@
-//! Each method at its best interval, with ranges.
+//! The best interval of each method, with the expected times over the interval of the changed volume.
 
 use super::{campaign::ZonePairs, packing::CodecAnswer};
 use crate::predict::PredictError;
 use cvc_core::units::duration;
 use cvc_model::delta::{
-    Aim, BestInterval, ChangedPair, ChangedVolume, Choosing, DeltaCosts, DeltaJob, DeltaRun,
-    Prices, choose_method, delta_run,
+    BestDeltaInterval, ChangedPair, ChangedVolume, Choosing, DeltaCosts, DeltaJob, DeltaObjective,
+    DeltaRun, Prices, choose_method, delta_run,
 };
 use cvc_model::{FitError, Interval};
 use serde::Serialize;
 
-/// What is asked.
+/// Input of a choice between methods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeltaQuestion {
     /// Seconds of the program without checkpoints and failures.
     pub app_s: f64,
     /// Mean seconds between failures of the whole job.
     pub mtbf_s: f64,
-    /// What storing and restoring take.
+    /// Costs of storing and restoring.
     pub costs: DeltaCosts,
-    /// What machines and storage cost.
+    /// Prices of machines and storage.
     pub prices: Prices,
-    /// What is to be least.
-    pub aim: Aim,
+    /// The objective to minimise.
+    pub aim: DeltaObjective,
 }
 
-/// What is known of the checkpoints of a program.
+/// Measurements of a program's checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// Pairs of checkpoints.
     pub pairs: &'a [ChangedPair],
-    /// The same by zone of memory, where that is known.
+    /// Pairs of checkpoints by zone of memory; empty if unknown.
     pub zones: &'a [ZonePairs],
-    /// What a codec makes of blocks; none: they are stored as they are.
+    /// Effect of a codec on blocks; `None` if blocks are stored uncompressed.
     pub codec: Option<&'a CodecAnswer>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Pairs alone.
+    /// Returns measurements that consist only of pairs.
     #[must_use]
     pub fn of(pairs: &'a [ChangedPair]) -> Self {
         Self {
@@ -48,73 +48,74 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// What changes in a zone of memory.
+/// Changes in a zone of memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ZoneAnswer {
     /// The zone.
     pub zone: String,
-    /// Its fitted changed volume.
+    /// Fitted changed volume of the zone.
     pub volume: ChangedVolume,
-    /// MiB that change in it between two checkpoints of the recommended method.
+    /// MiB that change in this zone between two checkpoints of the recommended method.
     pub changed_mib: f64,
 }
 
 /// A method at its best interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodAnswer {
-    /// The run.
+    /// The expected run.
     pub run: DeltaRun,
-    /// Expected seconds at this interval if the changed volume, and what the codec leaves of it, are at the ends of their intervals, at all distances
-    /// at once.
+    /// Expected seconds at this interval if the changed volume and its compressed size are both at the lower, or both at the upper, ends of their
+    /// intervals for all distances.
     pub total_s: Interval,
 }
 
-/// What is answered.
+/// Result of the choice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeltaAnswer {
-    /// The question.
+    /// The input.
     pub question: DeltaQuestion,
     /// The fitted changed volume of all zones together.
     pub volume: ChangedVolume,
-    /// Whether methods and intervals follow from the sum of the zones, and not from `volume`.
+    /// Whether methods and intervals are computed from the sum of the zones instead of `volume`.
     pub by_zone: bool,
-    /// The same by zone of memory, where the zones of several pairs are known.
+    /// Fitted changes by zone of memory, if the zones of several pairs are known.
     pub zones: Vec<ZoneAnswer>,
-    /// The codec; none: blocks as they are.
+    /// The codec; `None` if blocks are stored uncompressed.
     pub codec: Option<CodecAnswer>,
     /// Young's interval for full checkpoints, seconds.
     pub young_full_s: f64,
-    /// Daly's.
+    /// Daly's interval for full checkpoints, seconds.
     pub daly_full_s: f64,
-    /// The best of each method, the best first.
+    /// The best interval of each method, best method first.
     pub methods: Vec<MethodAnswer>,
-    /// What limits the answer.
+    /// Limitations of the result.
     pub warnings: Vec<String>,
 }
 
 impl DeltaAnswer {
-    /// The recommended method.
+    /// Returns the recommended method.
     #[must_use]
     pub fn best(&self) -> Option<&MethodAnswer> {
         self.methods.first()
     }
 
-    /// A method by its name.
+    /// Returns a method by its name.
     #[must_use]
     pub fn method(&self, name: &str) -> Option<&MethodAnswer> {
         self.methods.iter().find(|m| m.run.method.as_str() == name)
     }
 }
 
-/// The zone of what changed in none of the known ones: files that are no images.
+/// Name of the zone for changes outside the known zones: files that are not images.
 const OTHER: &str = "other files";
-/// The part of the longest distance that zones must be known over to stand for the whole.
+/// The sum of the zones represents all changes if the longest distance with known zones is at least this fraction of the longest distance of all
+/// pairs.
 const AS_LONG: f64 = 0.99;
-/// Less than a block, in MiB, is what rounding leaves.
+/// MiB below which a remainder is a rounding error: less than a block.
 const NO_BLOCK_MIB: f64 = 1e-3;
 
-/// What changes within a distance: the sum of the zones where they are known over as long a distance as all together, each of which changes by no more
-/// than it has; else what all pairs say, up to what the zones have.
+/// The changed volume as a function of the distance. If the zones are known over as long a distance as all pairs, it is the sum of the zones, each
+/// limited to its size. Otherwise it is the value from all pairs, limited to the size of the zones.
 struct Changes {
     volume: ChangedVolume,
     zones: Vec<(String, ChangedVolume)>,
@@ -142,7 +143,7 @@ impl Changes {
         sum.min(self.volume.curve.full_mib)
     }
 
-    /// What can change at most.
+    /// Returns the maximum MiB that can change.
     fn most_mib(&self) -> f64 {
         if self.zones.is_empty() {
             self.volume.curve.full_mib
@@ -159,7 +160,7 @@ impl Changes {
         }
     }
 
-    /// Zones change together, so that the ends of their intervals add up.
+    /// Returns the interval of the changed MiB. Errors of zones are assumed to be fully correlated, so that the ends of their intervals are added.
     fn interval(&self, distance_s: f64) -> Interval {
         if self.by_zone() {
             Interval {
@@ -175,7 +176,7 @@ impl Changes {
         }
     }
 
-    /// The shortest and the longest distance that the fit has seen.
+    /// Returns the shortest and the longest distance of the fitted pairs, seconds.
     fn seen_s(&self) -> (f64, f64) {
         let first = self.zones.first().filter(|_| self.by_zone());
         let seen = first.map_or(&self.volume, |(_, zone)| zone);
@@ -183,7 +184,7 @@ impl Changes {
     }
 }
 
-/// The zones, with what changed in none of them as another one. Empty where they are not known of the same pairs.
+/// Returns the zones, with changes outside them as an additional zone. Returns no zones if they are not known for the same pairs.
 fn with_other(all: &[ChangedPair], zones: &[ZonePairs]) -> Vec<ZonePairs> {
     let ids = |pairs: &[ChangedPair]| -> Vec<(u32, u32)> {
         let mut ids: Vec<_> = pairs.iter().map(|p| (p.from, p.to)).collect();
@@ -222,13 +223,13 @@ fn with_other(all: &[ChangedPair], zones: &[ZonePairs]) -> Vec<ZonePairs> {
     with
 }
 
-/// A method is better by this part of the time, or it is not worth a word.
+/// Minimum relative gain for which a better method is mentioned.
 const BETTER: f64 = 1e-3;
 
-/// Answers a question from pairs of checkpoints, and what a codec makes of them.
+/// Returns the best interval of each method, from pairs of checkpoints and the effect of a codec.
 ///
 /// # Errors
-/// Pairs that no curve can be fitted to; a run that practically never ends.
+/// No curve can be fitted to the pairs, or the run practically never ends.
 pub fn answer(
     evidence: Evidence<'_>,
     mut question: DeltaQuestion,
@@ -252,8 +253,8 @@ pub fn answer(
         costs: question.costs,
         prices: question.prices,
     };
-    let of_job = refused("look at --app-time, --mtbf, --bandwidth and the other costs");
-    let found: Vec<BestInterval> = choose_method(Choosing {
+    let of_job = refused("check --app-time, --mtbf, --bandwidth and the other costs");
+    let found: Vec<BestDeltaInterval> = choose_method(Choosing {
         changed_mib: &|distance| changes.at(distance),
         job: &job,
         aim: question.aim,
@@ -274,7 +275,7 @@ pub fn answer(
         let (least, most) = (at(&|ends| ends.low)?, at(&|ends| ends.high)?);
         ends.push([question.aim.of(&least), question.aim.of(&most)]);
         let (low, high) = (least.total_s, most.total_s);
-        // a rule that decides by volumes may decide otherwise at an end
+        // at an end of the interval, the rule of a method that depends on volumes may decide differently
         methods.push(MethodAnswer {
             run,
             total_s: Interval {
@@ -306,7 +307,7 @@ pub fn answer(
     })
 }
 
-/// `ends`: what is to be least (seconds or dollars) of each method with the least and the most that may have changed.
+/// Returns the warnings. `ends` is the objective (seconds or dollars) of each method, for the minimum and the maximum changed volume.
 fn warnings(
     (shortest_s, longest_s): (f64, f64),
     methods: &[MethodAnswer],
@@ -317,15 +318,15 @@ fn warnings(
         let reach_s = best.run.reach_s;
         if reach_s > 0.0 && !(shortest_s / 2.0..=longest_s * 2.0).contains(&reach_s) {
             warnings.push(format!(
-                "{} reaches over up to {}, and the checkpoints are {} to {} apart: what changes over that is a guess, as wide as the range",
+                "{} reaches over up to {}, and the checkpoints are {} to {} apart: the changes over that distance are a guess, as wide as the range",
                 best.run.method.as_str(),
                 duration(reach_s),
                 duration(shortest_s),
                 duration(longest_s)
             ));
         }
-        // the volumes are the same for all methods: what counts is which is better at the same end
-        for (end, how) in [(0, "least"), (1, "most")] {
+        // all methods have the same volumes, so they are compared at the same end of the interval
+        for (end, how) in [(0, "smallest"), (1, "largest")] {
             let better: Vec<&str> = methods[1..]
                 .iter()
                 .zip(&ends[1..])
@@ -334,7 +335,7 @@ fn warnings(
                 .collect();
             if !better.is_empty() {
                 warnings.push(format!(
-                    "if the {how} changes that may, {} would be better",
+                    "with the {how} possible changes, {} would be better",
                     better.join(" or ")
                 ));
             }

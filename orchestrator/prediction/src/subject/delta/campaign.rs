@@ -1,4 +1,4 @@
-//! Series of a campaign: pairs of checkpoints, in all and by zone, and what codecs made of them.
+//! Series of a campaign: pairs of checkpoints, in total and by zone, and the effects of codecs on them.
 
 use super::packing::{Packed, PackedState};
 use cvc_core::record::names;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// The checkpoints of a run, two by two.
+/// A series: the checkpoints of one run, as pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CampaignSeries {
     /// Identifier of the point.
@@ -17,27 +17,27 @@ pub struct CampaignSeries {
     pub run: String,
     /// All pairs.
     pub pairs: Vec<ChangedPair>,
-    /// By zone of memory, those pairs for which the zones are known.
+    /// Pairs by zone of memory, for pairs with known zones.
     pub zones: Vec<ZonePairs>,
 }
 
-/// The pairs of a zone of memory.
+/// Pairs in one zone of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZonePairs {
-    /// Its name.
+    /// Name of the zone.
     pub zone: String,
-    /// What changed in it. `full_mib` is what the zone has, or the whole checkpoint where that is not known: more cannot change.
+    /// The changes in the zone. `full_mib`, the maximum that can change, is the size of the zone or, if unknown, of the whole checkpoint.
     pub pairs: Vec<ChangedPair>,
 }
 
-/// A point, one of its runs, and its checkpoints by number: when each was asked for, and its bytes.
+/// Point, run, and checkpoints by number: the time of the request, and the bytes.
 type RunStates = (String, String, BTreeMap<u32, (f64, f64)>);
 
-/// The series of each point of a campaign that has one: that of the run with most checkpoints, the first of these. Points are in the order of the
-/// campaign. Pairs that were taken at the same time are left out.
+/// Returns the series of each point of a campaign that has one, in the order of the campaign. The series is that of the point's run with the most
+/// checkpoints; among equal runs, the first. Pairs that were taken at the same time are skipped.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// The index cannot be read.
 pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
     let mut states: Vec<RunStates> = Vec::new();
     for state in index.series_states()? {
@@ -102,7 +102,7 @@ pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
     Ok(series)
 }
 
-/// MiB of the blocks of all files that restore a state by a method; none where it is not known what each is stored against.
+/// Returns the MiB of the blocks in all files that restore a checkpoint with a method; `None` if a base in the chain is unknown.
 fn chain_mib(volumes: &[&SeriesVolume], method: &str, ckpt: u32) -> Option<f64> {
     let (mut mib, mut next) = (0.0, ckpt);
     loop {
@@ -118,11 +118,11 @@ fn chain_mib(volumes: &[&SeriesVolume], method: &str, ckpt: u32) -> Option<f64> 
     }
 }
 
-/// What codecs made of the series of a point, by size of blocks: from records of stored files. Empty if a campaign has none. States that were stored
-/// while the program ran have no time to store: the program had cores meanwhile.
+/// Returns the effects of codecs on the series of a point, by block size, from records of stored files; empty if the campaign has none. Checkpoints
+/// stored while the program ran have no store time, because the program used the cores at the same time.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// The index cannot be read.
 pub fn packed_of(index: &Index, point: &str) -> Result<Vec<Packed>, AnalysisError> {
     let of_point = |name: &str| -> Result<Vec<SeriesStored>, AnalysisError> {
         let mut records = index.series_stored(name)?;
@@ -148,7 +148,7 @@ pub fn packed_of(index: &Index, point: &str) -> Result<Vec<Packed>, AnalysisErro
                 (r.block, &r.codec, &r.method, r.ckpt)
                     == (file.block, &file.codec, &file.method, file.ckpt)
             };
-            // the volumes of records are those of pages
+            // the volumes in records are those of pages
             let volume = volumes
                 .iter()
                 .find(|v| v.method == file.method && v.ckpt == file.ckpt && v.bytes > 0.0);

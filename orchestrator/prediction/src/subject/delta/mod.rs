@@ -1,11 +1,11 @@
-//! From consecutive checkpoints to the method that stores them, and how often to take one.
+//! Chooses the method that stores a series of checkpoints, and the interval between them.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `pairs.rs` | where pairs of checkpoints come from: a table, or what was found between states |
-//! | `campaign.rs` | pairs of a campaign's series, by zone too, and what its records say of codecs |
-//! | `packing.rs` | what a codec makes of blocks, from stored files |
-//! | `answer.rs` | each method at its best interval, with ranges |
+//! | `pairs.rs` | pairs of checkpoints from a table, or from a comparison of states |
+//! | `campaign.rs` | pairs of a campaign's series, in total and by zone, and its records of codecs |
+//! | `packing.rs` | the effect of a codec on blocks, from stored files |
+//! | `answer.rs` | the best interval of each method, with expected times at the ends of the volume's interval |
 
 mod answer;
 mod campaign;

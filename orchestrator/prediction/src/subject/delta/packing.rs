@@ -1,66 +1,93 @@
-//! What codecs make of blocks, from files that were stored.
+//! Effect of codecs on blocks, measured on stored files.
 
 use cvc_model::{Interval, delta::Packing, stats};
 use serde::Serialize;
 
-/// A state as it was stored.
+/// A stored checkpoint (state) of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedState {
-    /// The method, as records name it.
+    /// Name of the method, as in records.
     pub method: String,
-    /// Number of the state.
+    /// Number of the checkpoint.
     pub state: u32,
     /// Whether it is stored in full.
     pub is_full: bool,
-    /// MiB of its blocks that are stored.
+    /// MiB of the stored blocks, uncompressed.
     pub blocks_mib: f64,
-    /// MiB of its file.
+    /// MiB of the file.
     pub file_mib: f64,
-    /// Seconds to compress and write it; none: not measured, or not such that it compares with others.
+    /// Seconds to compress and write it; `None` if not measured, or not comparable.
     pub store_s: Option<f64>,
-    /// MiB of the blocks of all files that restore it, and seconds that this took.
+    /// MiB of the blocks in all files read to restore it, and the seconds for this.
     pub restored: Option<(f64, f64)>,
 }
 
-/// States as a codec stored them.
+/// Checkpoints stored with one codec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packed {
-    /// The codec, as options name it; `none` for blocks as they are.
+    /// Name of the codec in options; `none` for uncompressed blocks.
     pub codec: String,
     /// Bytes of a block.
     pub block_bytes: u64,
-    /// The states, once by each method.
+    /// The checkpoints, once for each method.
     pub states: Vec<PackedState>,
 }
 
-/// What was found of a codec.
+/// Results for a codec.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CodecAnswer {
     /// The codec.
     pub codec: String,
-    /// What it makes of blocks.
+    /// Effect of the codec on blocks.
     pub packing: Packing,
-    /// Where the part that is left of changed blocks is expected, as the states scatter.
+    /// Interval of the ratio of compressed to uncompressed changed blocks, from the scatter of the checkpoints.
     pub delta_ratio: Interval,
-    /// States behind it, without those in full.
+    /// Number of checkpoints from which `delta_ratio` follows: those stored as changed blocks.
     pub states: usize,
-    /// Error of the length of a file that is predicted from the other states, in percent, in the mean; none with fewer than three.
+    /// Mean error, in percent, of a file's length predicted from the other checkpoints; `None` with fewer than three checkpoints.
     pub left_out_pct: Option<f64>,
-    /// What cannot be told of it.
+    /// Warnings about unknown quantities.
     pub warnings: Vec<String>,
 }
 
-/// Methods whose files tell what is left of changed blocks, the best first: all methods store some states alike, so that files of several are no
-/// independent samples.
+/// Methods from whose files the ratio is computed, in order of preference. All methods store some checkpoints in the same way, so files of several
+/// methods are not independent samples.
 const SAMPLED: [&str; 4] = ["incremental", "differential", "adca", "bounded"];
 
 fn sum(values: impl Iterator<Item = f64>) -> f64 {
-    // the sum of none would be -0
+    // an empty sum would be -0
     values.fold(0.0, |sum, value| sum + value)
 }
 
+/// The reason why the rate of a codec is unknown, with the codec's name. Compression is then assumed to take no time.
+#[derive(Debug, thiserror::Error)]
+enum UnknownRate {
+    #[error(
+        "the compression rate of {0} is unknown, so compressing is assumed to take no time: no state was stored by the same method with {0} and without a codec, \
+         both after the program's end; the first of `methods` in `deltas` is stored while it runs: put another method before it"
+    )]
+    NotStored(String),
+    #[error(
+        "the compression rate of {0} is unknown, so compressing is assumed to take no time: storing with it took no longer than writing alone"
+    )]
+    StoringNotSlower(String),
+    #[error(
+        "the decompression rate of {0} is unknown, so decompressing is assumed to take no time: no state was restored both with it and without a codec"
+    )]
+    NotRestored(String),
+    #[error(
+        "the decompression rate of {0} is unknown, so decompressing is assumed to take no time: restoring with it took no longer than without"
+    )]
+    RestoringNotSlower(String),
+    #[error(
+        "the compression and decompression rates of {0} are unknown, so both are assumed to take no time: nothing was stored without a codec; add `none` to \
+         the `codecs` of `deltas`"
+    )]
+    NoPlain(String),
+}
+
 impl Packed {
-    /// The states of the method with most deltas.
+    /// Returns the checkpoints of the method with the most deltas.
     fn sample(&self) -> Vec<&PackedState> {
         let of = |method: &str| -> Vec<&PackedState> {
             self.states.iter().filter(|s| s.method == method).collect()
@@ -75,8 +102,8 @@ impl Packed {
         most
     }
 
-    /// The states that were stored in the same way without a codec too.
-    fn beside<'a>(
+    /// Returns the checkpoints together with the same checkpoints stored without a codec.
+    fn pairs_with<'a>(
         &'a self,
         plain: &'a Packed,
     ) -> impl Iterator<Item = (&'a PackedState, &'a PackedState)> {
@@ -86,11 +113,12 @@ impl Packed {
         })
     }
 
-    /// MiB of blocks that are compressed each second, beside writing. Files of both kinds are taken to be written at the same rate.
-    fn pack_mib_s(&self, plain: &Packed) -> Result<f64, String> {
+    /// Returns the MiB of blocks compressed per second, without writing. Compressed and uncompressed files are assumed to be written at the same
+    /// rate.
+    fn pack_mib_s(&self, plain: &Packed) -> Result<f64, UnknownRate> {
         let codec = &self.codec;
         let timed: Vec<(&PackedState, &PackedState, f64, f64)> = self
-            .beside(plain)
+            .pairs_with(plain)
             .filter_map(|(s, p)| Some((s, p, s.store_s?, p.store_s?)))
             .collect();
         let [own_mib, plain_mib] = [
@@ -98,10 +126,7 @@ impl Packed {
             sum(timed.iter().map(|(_, p, ..)| p.file_mib)),
         ];
         if timed.is_empty() || plain_mib <= 0.0 {
-            return Err(format!(
-                "how fast {codec} compresses cannot be told, and it is taken to need no time: no state was stored by the same method with {codec} and \
-                 without a codec, both after the program's end; the first of `methods` in `deltas` is stored while it runs: put another method before it"
-            ));
+            return Err(UnknownRate::NotStored(codec.clone()));
         }
         let write_s = sum(timed.iter().map(|(.., plain_s)| *plain_s)) * own_mib / plain_mib;
         let pack_s = sum(timed.iter().map(|(_, _, own_s, _)| *own_s)) - write_s;
@@ -109,16 +134,14 @@ impl Packed {
         if pack_s > 0.0 && blocks_mib > 0.0 {
             Ok(blocks_mib / pack_s)
         } else {
-            Err(format!(
-                "how fast {codec} compresses cannot be told, and it is taken to need no time: storing took no longer than writing alone"
-            ))
+            Err(UnknownRate::StoringNotSlower(codec.clone()))
         }
     }
 
-    /// MiB of blocks that are uncompressed each second, beside reading.
-    fn unpack_mib_s(&self, plain: &Packed) -> Result<f64, String> {
+    /// Returns the MiB of blocks uncompressed per second, without reading.
+    fn unpack_mib_s(&self, plain: &Packed) -> Result<f64, UnknownRate> {
         let restored: Vec<(f64, f64)> = self
-            .beside(plain)
+            .pairs_with(plain)
             .filter_map(|(s, p)| {
                 let ((chain_mib, own_s), (_, plain_s)) = (s.restored?, p.restored?);
                 Some((chain_mib, own_s - plain_s))
@@ -129,19 +152,16 @@ impl Packed {
         if unpack_s > 0.0 && chains_mib > 0.0 {
             return Ok(chains_mib / unpack_s);
         }
-        let why = if restored.is_empty() {
-            "no state was restored both with it and without a codec"
+        let codec = self.codec.clone();
+        Err(if restored.is_empty() {
+            UnknownRate::NotRestored(codec)
         } else {
-            "restoring took no longer than without"
-        };
-        Err(format!(
-            "how fast {} uncompresses cannot be told, and it is taken to need no time: {why}",
-            self.codec
-        ))
+            UnknownRate::RestoringNotSlower(codec)
+        })
     }
 
-    /// What the codec makes of blocks, and how sure that is. `plain` are the same states as they are, by which the time of writing is told from that
-    /// of compressing. `None` without a state that was stored as changed blocks.
+    /// Returns the effect of the codec on blocks, with its interval. `plain` is the same checkpoints stored uncompressed, which separates the time
+    /// of writing from the time of compression. Returns `None` if no checkpoint was stored as changed blocks.
     #[must_use]
     pub fn answer(&self, plain: Option<&Packed>) -> Option<CodecAnswer> {
         let sample = self.sample();
@@ -158,15 +178,13 @@ impl Packed {
         match plain {
             _ if self.codec == "none" => {}
             Some(plain) => {
-                let mut told = |rate: Result<f64, String>| rate.map_err(|e| warnings.push(e)).ok();
-                pack_mib_s = told(self.pack_mib_s(plain));
-                unpack_mib_s = told(self.unpack_mib_s(plain));
+                let mut or_warning = |rate: Result<f64, UnknownRate>| {
+                    rate.map_err(|e| warnings.push(e.to_string())).ok()
+                };
+                pack_mib_s = or_warning(self.pack_mib_s(plain));
+                unpack_mib_s = or_warning(self.unpack_mib_s(plain));
             }
-            None => warnings.push(format!(
-                "how fast {} compresses and uncompresses cannot be told, and it is taken to need no time: nothing was stored without a codec; add `none` to \
-                 the `codecs` of `deltas`",
-                self.codec
-            )),
+            None => warnings.push(UnknownRate::NoPlain(self.codec.clone()).to_string()),
         }
         let each: Vec<(f64, f64)> = sample
             .iter()
@@ -189,7 +207,8 @@ impl Packed {
     }
 }
 
-/// Where the ratio of sums is expected: its mean with the interval of the mean over the states, at least 1 % to each side. One state alone says nothing of the scatter: then half and twice as much.
+/// Returns the interval of the ratio of sums, from the interval of the mean over the checkpoints, with a half-width of at least 1 %. The scatter of
+/// one checkpoint is unknown: its interval is from half the ratio to twice the ratio.
 fn spread(ratio: f64, states: &[(f64, f64)]) -> Interval {
     let ratios: Vec<f64> = states.iter().map(|(blocks, file)| file / blocks).collect();
     let half = stats::Summary::of(&ratios)
@@ -210,7 +229,7 @@ fn spread(ratio: f64, states: &[(f64, f64)]) -> Interval {
     )
 }
 
-/// The mean error of lengths of files, each predicted from the ratio of the other states, in percent.
+/// Returns the mean error of file lengths in percent, each predicted from the ratio of the other checkpoints.
 fn left_out_pct(states: &[(f64, f64)]) -> Option<f64> {
     if states.len() < 3 {
         return None;

@@ -1,20 +1,20 @@
-//! Pairs of checkpoints: from a table, or from what was found between states.
+//! Reads pairs of checkpoints from a table, or computes them from a comparison of states.
 
 use crate::predict::PredictError;
 use camino::Utf8Path;
-use cvc_core::source::Source;
+use cvc_core::source::SourceText;
 use cvc_core::units::counted;
 use cvc_delta::Matrix;
 use cvc_index::csv;
 use cvc_model::delta::ChangedPair;
 use std::collections::BTreeSet;
 
-/// Columns that a table of pairs needs; others are ignored.
+/// Columns that a table of pairs must have; others are ignored.
 const COLUMNS: [&str; 5] = ["from", "to", "distance_s", "changed_bytes", "bytes"];
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Reads a table of pairs, as `cvc delta compare --csv` prints it: numbers of the earlier and the later checkpoint, seconds between them, bytes of
-/// blocks that changed, bytes of the later one.
+/// Reads a table of pairs from a file in the format of `cvc delta compare --csv`: numbers of the earlier and the later checkpoint, seconds between
+/// them, bytes of changed blocks, bytes of the later checkpoint.
 ///
 /// # Errors
 /// The first problem, with line, column and hint.
@@ -28,7 +28,7 @@ pub fn pairs_from_csv(path: &Utf8Path) -> Result<Vec<ChangedPair>, PredictError>
     parse_pairs(path, &text)
 }
 
-/// Reads the text of such a table.
+/// Parses the text of a table of pairs.
 ///
 /// # Errors
 /// The first problem, with line, column and hint.
@@ -39,7 +39,7 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
         message,
         hint: hint.to_owned(),
     };
-    let source = Source {
+    let source = SourceText {
         path: path.into(),
         text: text.into(),
     };
@@ -102,7 +102,7 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
         return Err(wrong(
             header.line,
             "the table has no pair".into(),
-            "two checkpoints of a run make a pair: take at least that",
+            "a pair needs two checkpoints of a run: take at least two",
         ));
     }
     Ok(pairs)
@@ -181,15 +181,15 @@ impl PairRow<'_> {
     }
 }
 
-/// All pairs of states that were compared, with the seconds between the times at which they were taken.
+/// Returns all pairs of compared states, with the seconds between them.
 ///
 /// # Errors
-/// Fewer than two; one that was taken before, or at the time of, the one that is named before it.
+/// There are fewer than two states, or a state was not taken later than the one named before it.
 pub fn pairs_of(states: &Matrix) -> Result<Vec<ChangedPair>, PredictError> {
     if states.len() < 2 {
         return Err(PredictError::Model {
             message: format!(
-                "{}: what changes between checkpoints needs two of a run",
+                "{}: changes between checkpoints need two checkpoints of a run",
                 counted(states.len(), "state")
             ),
             hint: "name the directories of consecutive checkpoints, the oldest first".into(),

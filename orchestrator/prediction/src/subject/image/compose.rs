@@ -1,4 +1,4 @@
-//! Composes zones into images, images into files, and files into the whole checkpoint.
+//! Adds zones up to images, images to files, and files to the whole checkpoint.
 
 use crate::predict::{
     forecast::{Answered, Forecast, Forecasts, Prediction},
@@ -13,8 +13,8 @@ use cvc_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A zone of an image, and what is said of it.
-pub(super) type Part = (Quantity, Forecast);
+/// A zone of an image, with its forecast.
+pub(super) type ImagePart = (Quantity, Forecast);
 
 const IMAGE: ModelInfo = ModelInfo {
     id: "sum-of-zones",
@@ -52,8 +52,8 @@ const EVERYTHING: ModelInfo = ModelInfo {
     parameters: 0,
 };
 
-/// The sum of parts with independent errors. Which of several laws holds is no error: the ends of what they span are as likely as its middle, and
-/// the errors of the other parts come on top.
+/// Returns the sum of parts with independent errors. If several laws fit a part, its interval is not treated as a random error: the ends are as
+/// likely as the middle, so its width is added to the errors of the other parts.
 fn added(parts: &[&Prediction]) -> Estimate {
     let of = |spans_laws: bool| parts.iter().filter(move |p| p.spans_laws == spans_laws);
     let independent = of(false)
@@ -65,7 +65,7 @@ fn added(parts: &[&Prediction]) -> Estimate {
 }
 
 impl Predictor<'_> {
-    /// Adds zones, images, files and their sum.
+    /// Adds the lines of zones, images, files and their sum.
     pub(super) fn sizes(&self, question: &Question, to: &mut Forecasts) {
         to.warnings.extend(question.taken_as.clone());
         to.warnings.extend(self.about_software(question));
@@ -79,16 +79,15 @@ impl Predictor<'_> {
             zone(to, Quantity::Dtapp, None, most),
             zone(to, Quantity::Lb, None, most),
         ];
-        // none at all where no run shows any, as with the published zones, which hold them
+        // if no run has headers there is no line for them; the published zones include them
         if self.count(|o| o.fitted(Quantity::Headers).is_some()) > 0 {
             same.push(zone(to, Quantity::Headers, None, most));
         } else if !self.training.items().is_empty() {
             to.warnings.push(
-                "the observations have only the zones of images, so sizes do not include headers"
-                    .into(),
+                "the observations have only zones of images, so sizes exclude headers".into(),
             );
         }
-        let mut zones: Vec<(u32, Vec<Part>)> = Vec::new();
+        let mut zones: Vec<(u32, Vec<ImagePart>)> = Vec::new();
         for load in loads.iter().rev().copied() {
             let mut all = same.clone();
             all.insert(2, zone(to, Quantity::Shmem, of_load(load), load));
@@ -122,17 +121,28 @@ impl Predictor<'_> {
         let launchers = to.add(Quantity::Launchers, None, self.launchers(question));
         let aux = self.auxiliary(question, launchers.prediction());
         let aux = to.add(Quantity::Aux, None, aux);
-        let stored = match (&ranks, launchers.prediction(), aux.prediction()) {
-            (Forecast::NoPrediction(reason), _, _) => Answered::none(reason),
-            (Forecast::Predicted(_), None, _) => Answered::none("the launchers' part is unknown"),
-            (Forecast::Predicted(_), _, None) => Answered::none("the auxiliary files are unknown"),
-            (Forecast::Predicted(ranks), Some(launchers), Some(aux)) => {
-                let parts = [ranks, launchers, aux];
+        let beside = [
+            (launchers.prediction(), Quantity::Launchers),
+            (aux.prediction(), Quantity::Aux),
+        ];
+        let unknown = beside.iter().filter(|(part, _)| part.is_none());
+        let unknown: Vec<&str> = unknown.map(|(_, of)| of.title()).collect();
+        let stored = match &ranks {
+            Forecast::NoPrediction(reason) => Answered::none(reason),
+            Forecast::Predicted(ranks) => {
+                let known = beside.iter().filter_map(|(part, _)| *part);
+                let parts: Vec<&Prediction> = std::iter::once(ranks).chain(known).collect();
                 Answered::of(Prediction::made_of(EVERYTHING, added(&parts), &parts))
             }
         };
-        // the trials are of files that were not compressed
-        let stored = if question.setting.compression == Compression::None {
+        if ranks.prediction().is_some() && !unknown.is_empty() {
+            to.warnings.push(format!(
+                "the total excludes {}, which are unknown",
+                unknown.join(" and ")
+            ));
+        }
+        // the trials include all files, and none of them is compressed
+        let stored = if question.setting.compression == Compression::None && unknown.is_empty() {
             self.calibrated(Quantity::Stored, question, most, stored)
         } else {
             stored
@@ -140,8 +150,8 @@ impl Predictor<'_> {
         to.add(Quantity::Stored, None, stored);
     }
 
-    /// The reason why zones are not summed, if published sizes would be mixed with observed ones, which are of different versions.
-    fn of_other_software(&self, question: &Question, zones: &[Part]) -> Option<Answered> {
+    /// Returns an explanation instead of a sum of zones if published and observed sizes, which are of different versions, would be mixed.
+    fn of_other_software(&self, question: &Question, zones: &[ImagePart]) -> Option<Answered> {
         if self.training.items().is_empty() {
             return None;
         }
@@ -152,20 +162,20 @@ impl Predictor<'_> {
         let unseen: Vec<&str> = zones
             .iter()
             .filter(|(zone, _)| *zone != Quantity::Headers)
-            .filter(|(zone, part)| published(part) && !self.tells_of(*zone, question))
+            .filter(|(zone, part)| published(part) && !self.has_runs_of(*zone, question))
             .map(|(zone, _)| zone.title())
             .collect();
         (!unseen.is_empty()).then(|| {
             Answered::none(format!(
-                "{} of today's software were not observed with {}; published sizes are of DMTCP 2 and are not added to what was observed",
+                "{} of today's software were not observed with {}; published sizes are of DMTCP 2 and are not added to observed ones",
                 unseen.join(" and "),
                 question.setting.mpi_name
             ))
         })
     }
 
-    /// The file of a rank: the image, or what a program that compresses makes of its zones.
-    fn file(&self, question: &Question, image: &Forecast, zones: &[Part]) -> Answered {
+    /// Returns the file of a rank: the image, or the compressed image.
+    fn file(&self, question: &Question, image: &Forecast, zones: &[ImagePart]) -> Answered {
         let Some(image) = image.prediction() else {
             return Answered::none("the image is unknown");
         };
@@ -176,8 +186,8 @@ impl Predictor<'_> {
     }
 }
 
-/// The sum of the zones, or which of them is missing.
-fn image(zones: &[Part]) -> Answered {
+/// Returns the sum of the zones, or the name of the missing zone.
+fn image(zones: &[ImagePart]) -> Answered {
     let mut parts: Vec<&Prediction> = Vec::new();
     for (zone, part) in zones {
         match part.prediction() {
@@ -188,7 +198,7 @@ fn image(zones: &[Part]) -> Answered {
     Answered::of(Prediction::made_of(IMAGE, added(&parts), &parts))
 }
 
-/// The files of all ranks, alike ones together, and their sum.
+/// Returns the files of all ranks, with equal files in groups, and their sum.
 fn all_ranks(
     question: &Question,
     files: &BTreeMap<u32, Prediction>,
@@ -214,7 +224,14 @@ fn all_ranks(
     ) {
         Ok(found) => {
             let parts: Vec<&Prediction> = files.values().chain(surplus).collect();
-            let total = Prediction::made_of(ALL_RANKS, stored::total(&found), &parts);
+            let laws = |group: &stored::FileGroup| {
+                let file = files.get(&group.node_load);
+                file.map_or(0.0, |file| f64::from(group.count) * file.laws)
+            };
+            let total = Prediction {
+                laws: found.iter().map(laws).sum(),
+                ..Prediction::made_of(ALL_RANKS, stored::total(&found), &parts)
+            };
             *groups = found;
             Answered::of(total)
         }

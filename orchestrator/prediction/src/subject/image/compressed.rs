@@ -1,6 +1,6 @@
-//! What gzip or pigz makes of images, and how long it takes, from the runs of the same program with it.
+//! Size and time of compression by gzip or pigz, predicted from runs of the same program with compression.
 
-use super::compose::Part;
+use super::compose::ImagePart;
 use crate::predict::{
     forecast::{Answered, ForecastLine, Forecasts, Prediction},
     observation::Observation,
@@ -12,7 +12,7 @@ use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, ModelInfo, Tier, stats};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a file is made of.
+/// The zones of an image whose compression ratios are known.
 const ZONES: [Quantity; 4] = [
     Quantity::Dtapp,
     Quantity::Lb,
@@ -20,11 +20,11 @@ const ZONES: [Quantity; 4] = [
     Quantity::Headers,
 ];
 
-/// The models of a program that compresses: what it makes of images, and how long it takes.
+/// The models for a compression program: the size of compressed files, and the time.
 struct Models {
-    /// The laws of a file, that of the fewest parameters first: where two of them err alike, it is taken.
+    /// Laws of the file size, the law with the fewest parameters first. Among laws with equal errors, the first is used.
     of_files: [(ModelInfo, Law); 3],
-    /// The laws of a time, in the same order.
+    /// Laws of the time, the law with the fewest parameters first.
     of_times: [(ModelInfo, SpeedLaw); 2],
 }
 
@@ -102,7 +102,7 @@ macro_rules! models {
     };
 }
 
-/// The models of each program that images are piped through.
+/// The models for each compression program.
 static MODELS: [(Compression, Models); 2] = [
     (
         Compression::Gzip,
@@ -123,11 +123,11 @@ fn models(compression: Compression) -> Option<&'static Models> {
     of.map(|(_, models)| models)
 }
 
-/// A law of a file or a time, as it was fitted: a constant, and a multiple of each of some quantities of the setting.
+/// A fitted law of a file size or a time: a constant, plus multiples of some quantities of the setting.
 struct Fitted {
     constant: f64,
     multiples: Vec<(Quantity, f64)>,
-    /// The runs that it is from.
+    /// Labels of the runs that it was fitted to.
     from: Vec<String>,
 }
 
@@ -142,7 +142,7 @@ impl Fitted {
     }
 }
 
-/// Fits a law to runs, for a class and a number of processes; `None` where they do not tell.
+/// Fits a law to runs for a class and a number of processes; returns `None` if the runs do not determine it.
 type Law = fn(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted>;
 
 fn image_mib(o: &Observation) -> Option<f64> {
@@ -175,8 +175,8 @@ fn by_zone(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted> {
     })
 }
 
-/// A line through the runs of the class that are nearest, to either side or two to one side. What is compressed to a constant, and what
-/// falls with the processes, give one, whatever their ratios are.
+/// Returns a line through two runs of the class, nearest to `count`: one with fewer and one with more processes, or else two on the same side. Such
+/// a line fits both data that compress to a constant size and data that shrink with the number of processes.
 fn by_line(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted> {
     let of_class = || runs.iter().copied().filter(|o| o.setting.class == class);
     let first = nearest(of_class(), class, count)?;
@@ -189,7 +189,7 @@ fn by_line(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted> {
         (first.value(Quantity::File)?, second.value(Quantity::File)?),
     );
     let slope = (y.1 - y.0) / (x.1 - x.0);
-    // images that differ by less than this say nothing of a slope
+    // images of more similar sizes do not determine a slope
     let tells = (x.1 - x.0).abs() > 0.05 * x.0 && (0.0..=1.0).contains(&slope);
     let from = vec![first.label.clone(), second.label.clone()];
     tells.then(|| Fitted {
@@ -199,12 +199,12 @@ fn by_line(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted> {
     })
 }
 
-/// MiB that the busiest core of a node compresses.
+/// Returns the MiB that the busiest core of a node compresses.
 fn core_mib(compression: Compression, load: u32, cores: u32, image_mib: f64) -> f64 {
     f64::from(load) * image_mib / f64::from(compression.busy_cores(load, cores).max(1))
 }
 
-/// The same of a run.
+/// Returns the MiB that the busiest core of a node compresses in a run.
 fn core_mib_of(o: &Observation) -> Option<f64> {
     Some(core_mib(
         o.setting.compression,
@@ -218,7 +218,7 @@ fn processes(o: &Observation) -> u32 {
     o.setting.mapping.processes()
 }
 
-/// The run whose process count is nearest, by its ratio; one of the same class before one of another.
+/// Returns the run with the nearest number of processes, by ratio. Runs of the same class are preferred.
 fn nearest<'o>(
     runs: impl Iterator<Item = &'o Observation>,
     class: &str,
@@ -236,7 +236,7 @@ fn nearest<'o>(
     })
 }
 
-/// Relative errors of runs that were left out.
+/// Relative errors of predictions for runs that were left out.
 struct LeftOut {
     classes: BTreeSet<String>,
     settings: usize,
@@ -244,8 +244,8 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    /// Predicts each process count of each class by `predicted(the other runs, the run)`, where others of the class are among them. `None`
-    /// where there are fewer than two, or where one of them cannot be predicted.
+    /// Leaves out the runs of each class on each number of processes, and predicts them by `predicted(the other runs, the run)`. Runs are not left
+    /// out if no others of their class remain. Returns `None` if fewer than two settings could be left out, or if one of them cannot be predicted.
     fn of(
         runs: &[&Observation],
         measured: Quantity,
@@ -277,13 +277,14 @@ impl LeftOut {
         })
     }
 
-    /// Half of the interval, as a part of the predicted number: t(settings) · √(mean of squares), as the errors are of mean 0.
+    /// Returns the half-width of the interval relative to the prediction: t(settings) · √(mean of squares), because the errors have a mean of 0.
     fn half(&self) -> f64 {
         stats::t_quantile(self.settings as f64) * self.mean_square.sqrt()
     }
 }
 
-/// The law of the size of a file that errs least where runs are left out; by the whole's ratio where none can be.
+/// Returns the law of the file size with the smallest error for left-out runs. If no run can be left out, returns the first law that the runs
+/// determine.
 fn law_of_files(
     models: &Models,
     runs: &[&Observation],
@@ -302,7 +303,7 @@ fn law_of_files(
     }))
 }
 
-/// How fast a node's cores compress.
+/// Speed of compression on a node's cores.
 struct Speed {
     start_s: f64,
     mib_per_s: f64,
@@ -327,7 +328,7 @@ fn by_rate(runs: &[&Observation], class: &str, count: u32) -> Option<Speed> {
     })
 }
 
-/// The line through all runs with the least squares of relative errors.
+/// Returns the line through all runs that minimises the squares of relative errors.
 fn by_start_and_rate(runs: &[&Observation], _: &str, _: u32) -> Option<Speed> {
     // y = a + b x, divided by y: 1 = a u + b v
     let (mut uu, mut uv, mut vv, mut u1, mut v1) = (0.0, 0.0, 0.0, 0.0, 0.0);
@@ -337,7 +338,7 @@ fn by_start_and_rate(runs: &[&Observation], _: &str, _: u32) -> Option<Speed> {
         (uu, uv, vv, u1, v1) = (uu + u * u, uv + u * v, vv + v * v, u1 + u, v1 + v);
     }
     let det = uu * vv - uv * uv;
-    // runs of one size, or nearly, say nothing of a start
+    // runs of about the same size do not determine the constant part
     if det <= 1e-3 * uu * vv {
         return None;
     }
@@ -350,7 +351,7 @@ fn by_start_and_rate(runs: &[&Observation], _: &str, _: u32) -> Option<Speed> {
     })
 }
 
-/// The law of a time that errs least where runs are left out.
+/// Returns the law of the time with the smallest error for left-out runs.
 fn law_of_times(
     models: &Models,
     runs: &[&Observation],
@@ -369,11 +370,11 @@ fn law_of_times(
     }))
 }
 
-/// The law that errs least; of equals, the first.
+/// Returns the law with the smallest error; among laws with equal errors, the first.
 fn least<T>(
     laws: impl Iterator<Item = (ModelInfo, T, Option<LeftOut>)>,
 ) -> Option<(ModelInfo, T, Option<LeftOut>)> {
-    // errors of less than a thousandth are alike
+    // errors that differ by less than a thousandth count as equal
     let square = |of: &Option<LeftOut>| {
         of.as_ref()
             .map_or(f64::INFINITY, |of| of.mean_square.max(1e-6))
@@ -381,7 +382,7 @@ fn least<T>(
     laws.min_by(|a, b| square(&a.2).total_cmp(&square(&b.2)))
 }
 
-/// Adds the error of a law to what follows from the sizes, and says where it is from.
+/// Adds the error of a law to an estimate that follows from the sizes, and states how it was derived.
 fn with_error(
     estimate: Estimate,
     error: Option<&LeftOut>,
@@ -395,7 +396,7 @@ fn with_error(
                 .plus(Estimate::plus_minus(0.0, half * estimate.value))
                 .not_negative();
             let said = format!(
-                "; its interval allows for {:.1} %, as {} runs that were left out in turn need it",
+                "; its interval allows for {:.1} %, the error of {} runs left out in turn",
                 100.0 * half,
                 left_out.settings
             );
@@ -403,7 +404,7 @@ fn with_error(
         }
         None => {
             let warning = format!(
-                "{program}: the {what} has no interval: that takes {program} runs of class {class} with two process counts or more"
+                "{program}: the {what} has no interval: it needs {program} runs of class {class} with two or more process counts"
             );
             (Estimate::bare(estimate.value), String::new(), Some(warning))
         }
@@ -411,7 +412,7 @@ fn with_error(
 }
 
 impl Predictor<'_> {
-    /// Runs of the program with the library and with the question's compression that `hold`.
+    /// Returns the runs of the program with the question's library and compression for which `hold` is true.
     fn compressed_runs(
         &self,
         question: &Question,
@@ -431,12 +432,12 @@ impl Predictor<'_> {
             .collect()
     }
 
-    /// The file of a rank that is compressed. `zones` are those of the image.
+    /// Returns the compressed file of a rank. `zones` are the zones of its image.
     pub(super) fn compressed_file(
         &self,
         question: &Question,
         image: &Prediction,
-        zones: &[Part],
+        zones: &[ImagePart],
     ) -> Answered {
         let (class, count) = (
             question.setting.class.as_str(),
@@ -471,7 +472,7 @@ impl Predictor<'_> {
         let size = parts
             .into_iter()
             .fold(Estimate::exact(fitted.constant), Estimate::plus);
-        // the image may be less certain than its parts seem to be
+        // the interval of the image may be wider than those of its zones imply
         let as_image = image
             .estimate
             .times(size.value / image.estimate.value.max(f64::MIN_POSITIVE));
@@ -502,7 +503,7 @@ impl Predictor<'_> {
         Answered::with(prediction, warning.into_iter().collect())
     }
 
-    /// The time of a checkpoint that is compressed: that of the node whose cores have most to compress.
+    /// Returns the time of a compressed checkpoint: the time of the node whose busiest core compresses the most data.
     pub(crate) fn compressed_time(&self, question: &Question, forecasts: &Forecasts) -> Answered {
         let (class, count) = (
             question.setting.class.as_str(),
@@ -557,7 +558,8 @@ impl Predictor<'_> {
     }
 }
 
-/// What a core of a node with this image compresses, MiB; that as a multiple of the image; and the image. `most` is the load where only one is asked for.
+/// Returns the MiB that a core of the node with this image compresses, the ratio of these MiB to the image, and the predicted image. `most` is the
+/// number of processes on the node, used if the line does not have this number.
 fn core_mib_of_line(
     compression: Compression,
     line: &ForecastLine,

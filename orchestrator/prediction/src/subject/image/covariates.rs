@@ -1,4 +1,4 @@
-//! Files besides the plain images: the surplus of aggregators, the launcher's images, saved shared memory.
+//! Files in addition to the plain images: the surplus of aggregators, images of the launcher, saved shared memory.
 
 use crate::predict::{
     curves,
@@ -12,12 +12,11 @@ use cvc_core::quantity::Quantity;
 use cvc_core::units::MIB;
 use cvc_model::{
     Estimate, Interval, Model, ModelInfo, MpiKind, Output, Setting, Tier,
-    stored::{self, aux_cluster_mib},
-    surplus,
+    node_files::aux_cluster_mib, stored, surplus,
 };
 use std::collections::BTreeSet;
 
-/// A file of a rank that is this much larger than the others is an aggregator's; smaller differences come from the libraries.
+/// Minimum excess of a rank's file over the others, MiB, for which the rank is assumed to be an aggregator. Libraries cause smaller differences.
 const VISIBLE_SURPLUS_MIB: f64 = 4.0;
 
 const LAUNCHERS_AND_AUX: ModelInfo = ModelInfo {
@@ -38,8 +37,8 @@ const MORE_NODES: ModelInfo = ModelInfo {
     parameters: 1,
 };
 
-/// What a further node adds to the launchers of the first, as published: 22.44 of 37.70 MiB.
-const FURTHER_NODE: f64 = 22.44 / 37.70;
+/// Launchers on a further node relative to those on the first, as published: 22.44 of 37.70 MiB.
+pub(crate) const LAUNCHERS_OF_FURTHER_NODE: f64 = 22.44 / 37.70;
 
 const WITHIN: ModelInfo = ModelInfo {
     id: "within-launchers",
@@ -51,7 +50,7 @@ const WITHIN: ModelInfo = ModelInfo {
 };
 
 impl Predictor<'_> {
-    /// What an aggregator's image has more than others, if the program has aggregators.
+    /// Returns the excess of an aggregator's image over other images; `None` if the program has no aggregators.
     pub(super) fn surplus(&self, question: &Question) -> Option<Answered> {
         if !question.collective {
             return None;
@@ -103,7 +102,7 @@ impl Predictor<'_> {
         ))
     }
 
-    /// The images of the launcher's processes.
+    /// Returns the MiB of the images of the launcher's processes.
     pub(super) fn launchers(&self, question: &Question) -> Answered {
         let library = self.library(question);
         let seen = |o: &Observation| {
@@ -159,26 +158,29 @@ impl Predictor<'_> {
         if let (Forecast::Predicted(prediction), false, true) =
             (&mut answered.forecast, several, nodes > 1)
         {
-            // the launcher itself runs once; a further node has what it starts there, which is no more than both on the first
+            // the launcher itself runs once; on a further node it starts processes, which take no more than the launcher and its processes on the
+            // first node
             let (one, further) = (prediction.estimate, f64::from(nodes - 1));
             let ends = one.interval.unwrap_or(Interval {
                 low: one.value,
                 high: one.value,
             });
-            let value = one.value * (1.0 + further * FURTHER_NODE);
+            let value = one.value * (1.0 + further * LAUNCHERS_OF_FURTHER_NODE);
             prediction.estimate = Estimate::between(value, ends.low, ends.high * (1.0 + further));
             prediction.model = MORE_NODES;
             prediction.candidates.clear();
             answered.warnings.push(
-                "launchers were only observed on one node: the interval reaches from no more for a further node to as much again; a run over two nodes tells"
+                "launchers were only observed on one node: the interval reaches from no addition for a further node to the same amount again; a run \
+                 over two nodes decides"
                     .into(),
             );
         }
         answered
     }
 
-    /// What models say that are fitted on the runs of all programs with a library, but for those that lie apart; on the program's own runs, or
-    /// on those of its class, where they contradict the others.
+    /// Predicts by models fitted to runs of all programs with a library, except for deviating programs. If their law contradicts the runs of the
+    /// question's class (or, if there are none, of its program), the models are fitted to the runs of the program. If that law contradicts them, too,
+    /// the models are fitted to the runs of the class.
     fn ask_programs(
         &self,
         quantity: Quantity,
@@ -189,7 +191,7 @@ impl Predictor<'_> {
         at: &Setting,
     ) -> Answered {
         let RunSetting { app, class, .. } = &question.setting;
-        let apart = self.programs_apart(quantity, pool);
+        let apart = self.deviating_programs(quantity, pool);
         let own = |o: &Observation| pool(o) && o.setting.app == *app;
         let own_class = |o: &Observation| own(o) && o.setting.class == *class;
         let of_others = |o: &Observation| pool(o) && !apart.contains(&o.setting.app);
@@ -205,7 +207,7 @@ impl Predictor<'_> {
         self.ask_widest(quantity, models, &pools, judged, alike, at)
     }
 
-    /// Files beside the images: for each node what a node with its load has.
+    /// Predicts the files next to the images: the sum over nodes, by the number of processes on each.
     pub(super) fn auxiliary(
         &self,
         question: &Question,
@@ -248,7 +250,7 @@ impl Predictor<'_> {
         }
     }
 
-    /// The files beside the images of a node with `load` processes.
+    /// Returns the files next to the images of a node with `load` processes.
     fn auxiliary_of_node(&self, question: &Question, load: u32) -> Answered {
         let library = self.library(question);
         let seen =
@@ -259,7 +261,12 @@ impl Predictor<'_> {
         let models = || -> Vec<Box<dyn Model>> {
             let [open_mpi, growth] = stored::aux_models();
             let (same, line) = (Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE));
-            vec![open_mpi, same, growth, line]
+            // a line fitted to several processes does not apply to one process, which has no segment
+            if comparable {
+                vec![open_mpi, same, growth, line]
+            } else {
+                vec![open_mpi, same, growth]
+            }
         };
         let pool = |o: &Observation| if comparable { regime(o) } else { seen(o) };
         let by_load = |o: &Observation| format!("{:?} processes on a node", o.load());
@@ -293,8 +300,7 @@ impl Predictor<'_> {
             .filter(is_own)
             .filter_map(|o| o.load())
             .collect();
-        // with ch3:nemesis there is one small file whatever runs; the others save the memory that the processes share: of Open MPI it is known
-        // how much, and nothing of what lies beyond
+        // with ch3:nemesis there is one small file for every program; other libraries save the shared memory, whose size is known for Open MPI
         let own_mib = match one.parameters.first() {
             Some(c) if one.model.id == stored::OPEN_MPI_AUX => c.value,
             Some(_) | None => one.estimate.value,
@@ -314,15 +320,15 @@ impl Predictor<'_> {
             .plus_together(Estimate::exact(library));
             one.own_half = one.estimate.half_width();
             answered.warnings.push(format!(
-                "auxiliary files were only observed with {only} processes on a node: taken to lie between the same and in proportion"
+                "auxiliary files were only observed with {only} processes on a node: assumed to be between the same size and a proportional one"
             ));
         }
         self.calibrated(Quantity::Aux, question, load, answered)
     }
 }
 
-/// The estimate of what was seen at one number of processes only, for `ratio` times as many: between the same and in proportion, which has
-/// the middle of both as its value.
+/// Predicts a value that was observed at one number of processes, for `ratio` times this number. The interval is from an unchanged to a
+/// proportional value, and the prediction is its middle.
 fn up_to_proportion(same: Estimate, ratio: f64) -> Estimate {
     let scaled = same.times(ratio);
     let ends = |of: Estimate| of.interval.map_or([of.value; 2], |i| [i.low, i.high]);
@@ -339,8 +345,8 @@ fn up_to_proportion(same: Estimate, ratio: f64) -> Estimate {
 mod tests {
     use super::{Estimate, up_to_proportion};
 
-    /// NAS SP, class W, Open MPI 4.1.4, DMTCP 4.2: 24.04 MiB with 4 processes, 44.04 with 9 and 72.04 with 16 were measured; 8.04 with none
-    /// would be the line through them.
+    /// NAS SP, class W, Open MPI 4.1.4, DMTCP 4.2: measured were 24.04 MiB with 4 processes, 44.04 with 9 and 72.04 with 16; the line through them
+    /// gives 8.04 with none.
     #[test]
     fn files_that_grow_with_the_processes_lie_between_the_same_and_in_proportion() {
         let seen = Estimate::plus_minus(24.04, 0.01);

@@ -1,18 +1,20 @@
-//! Images: their zones, the files that they become, and what is stored beside them.
+//! Images: their zones, the files in which they are stored, and the files next to them.
 
 mod compose;
 mod compressed;
 mod covariates;
 mod zones;
 
+pub(crate) use covariates::LAUNCHERS_OF_FURTHER_NODE;
+
 use crate::predict::{Forecasts, Observation, Predictor, Question};
 use crate::subject::contract::Subject;
 use cvc_core::quantity::Quantity;
 
-/// Sizes of images and files.
+/// Subject of the sizes of images and files.
 pub(super) struct Image;
 
-/// Whether observations have zones or images, by which zones are predicted and summed up.
+/// Returns whether observations have zones or images, so that zones can be predicted and added up.
 pub(super) fn has_parts(observations: &[Observation]) -> bool {
     let parts = [
         Quantity::Dtapp,

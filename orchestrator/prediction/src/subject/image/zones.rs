@@ -1,4 +1,4 @@
-//! Zones of images: which observations speak for a zone, and what models fitted on them say.
+//! Zones of images: selects the observations for a zone, and predicts it by models fitted to them.
 
 use crate::predict::{
     curves,
@@ -10,26 +10,30 @@ use crate::predict::{
     setting::RunSetting,
 };
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, Model, Setting, Tier, dtapp, headers, library, shmem};
+use cvc_model::{Estimate, Model, Setting, Tier, dtapp, headers, library, shmem, size};
 use std::collections::BTreeSet;
 
-/// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows
-/// how they differ.
+/// Minimum number of points of a class for which the class is modelled without other classes. With fewer points, all classes of the application are
+/// combined if a model describes their differences.
 const ENOUGH_OF_A_CLASS: usize = 4;
 
-/// The models of a zone.
+/// If a problem size was run itself, it is predicted from runs of all sizes only if there are at least this many sizes.
+const SIZES_BESIDE_OWN_RUNS: usize = 3;
+
+/// Returns the models of a zone.
 pub(super) fn models(zone: Quantity) -> Vec<Box<dyn Model>> {
     match zone {
         Quantity::Dtapp => dtapp::models(),
         Quantity::Lb => library::models(),
         Quantity::Shmem => shmem::models(),
-        // the lines stand for programs of which it is not known which pages they write
+        // these lines are for programs whose written pages are unknown
         Quantity::Headers => headers::models().into_iter().chain(lines()).collect(),
         _ => lines(),
     }
 }
 
-/// Lines in something that is always known.
+/// Returns lines through the observed values, in variables such as the number of processes. One of the lines requires that the program's arrays are
+/// known.
 fn lines() -> Vec<Box<dyn Model>> {
     vec![
         Box::new(curves::MEAN),
@@ -40,13 +44,13 @@ fn lines() -> Vec<Box<dyn Model>> {
 }
 
 impl Predictor<'_> {
-    /// Whether any run with the library tells of a zone: only then may a published size of it stand beside what was observed.
-    pub(super) fn tells_of(&self, zone: Quantity, question: &Question) -> bool {
+    /// Returns whether the zone was observed in a run with the library. Only then may its published size be added to observations.
+    pub(super) fn has_runs_of(&self, zone: Quantity, question: &Question) -> bool {
         let library = self.library(question);
         self.count(|o| library(o) && o.fitted(zone).is_some()) > 0
     }
 
-    /// A zone of an image on a node with `load` processes.
+    /// Returns the prediction for a zone of an image on a node with `load` processes.
     pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
         let at = question.setting.on_node(load);
         let answered = if zone == Quantity::Dtapp {
@@ -57,19 +61,23 @@ impl Predictor<'_> {
         self.calibrated(zone, question, load, answered)
     }
 
-    /// The application's data: of its own class, or of all classes where a model knows how they differ.
+    /// Predicts the application's data: from runs of its own class, or of all classes if a model describes their differences.
     fn data(&self, question: &Question, at: &Setting) -> Answered {
+        if let Some(of_sizes) = self.of_all_sizes(Quantity::Dtapp, size::data_models, question, at)
+        {
+            return of_sizes;
+        }
         let library = self.library(question);
         let of_app = |o: &Observation| {
             o.value(Quantity::Dtapp).is_some()
                 && o.setting.app == question.setting.app
                 && library(o)
         };
-        // a process alone exchanges nothing: it leaves untouched, and out of its image, what others write to
+        // a single process exchanges nothing: memory for received messages is never written, and not stored in the image
         let comparable = |o: &Observation| {
             of_app(o) && (o.setting.mapping.processes() == 1) == (at.processes() == 1)
         };
-        // a program whose arrays are not known has no other model of them: its run on one process tells most
+        // for a program with unknown arrays, there is no other model of the data: its run on one process is the best source
         let apart = at.nas.is_some() && self.count(comparable) >= ENOUGH_OF_A_CLASS;
         let seen = |o: &Observation| if apart { comparable(o) } else { of_app(o) };
         let (of_class, of_all) = (
@@ -94,6 +102,18 @@ impl Predictor<'_> {
             by_setting,
             at,
         );
+        if let Forecast::Predicted(prediction) = &mut answered.forecast
+            && prediction.model.id == dtapp::VOLUME_AND_SURFACE
+        {
+            // the data of a process in addition to its part of the volume are assumed to be a surface or a constant, which are the extremes among
+            // programs
+            let constant = prediction
+                .candidates
+                .iter()
+                .find(|c| c.model.id == dtapp::VOLUME_AND_CONSTANT)
+                .and_then(|c| c.estimate);
+            prediction.laws = constant.map_or(0.0, |c| (c.value - prediction.estimate.value).abs());
+        }
         match &mut answered.forecast {
             Forecast::NoPrediction(reason) if of_class == 0 => {
                 let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
@@ -130,18 +150,49 @@ impl Predictor<'_> {
         answered
     }
 
-    /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the
-    /// checkpointer's way, not the program's: runs of other benchmarks tell it.
+    /// Predicts one problem size from runs of all sizes of the program. Returns `None` if there are fewer than two sizes, or enough observations of
+    /// the own class.
+    fn of_all_sizes(
+        &self,
+        quantity: Quantity,
+        models: fn() -> Vec<Box<dyn Model>>,
+        question: &Question,
+        at: &Setting,
+    ) -> Option<Answered> {
+        let library = self.library(question);
+        let seen = |o: &Observation| {
+            library(o)
+                && o.setting.app == question.setting.app
+                && o.setting.size.is_some()
+                && o.value(quantity).is_some()
+        };
+        let own = self.count(|o| seen(o) && o.setting.class == question.setting.class);
+        if at.size.is_none() || own >= ENOUGH_OF_A_CLASS {
+            return None;
+        }
+        let items = self.training.items().iter().filter(|o| seen(o));
+        let classes: BTreeSet<&str> = items.map(|o| o.setting.class.as_str()).collect();
+        // in addition to runs of the own class, two sizes are too few
+        if classes.len() < if own == 0 { 2 } else { SIZES_BESIDE_OWN_RUNS } {
+            return None;
+        }
+        let answered = self.ask(quantity, models(), &seen, by_class, at);
+        (own == 0 || answered.forecast.prediction().is_some()).then_some(answered)
+    }
+
+    /// Predicts the data of a benchmark that was not observed, from its source. Which pages of the arrays an image contains depends on the
+    /// checkpointer, not on the program, so runs of other benchmarks show it.
     fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
-        let told =
+        let is_usable =
             |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.model_setting().nas.is_some();
         let (library, alone) = (self.library(question), |o: &Observation| {
             o.setting.mapping.processes() == 1
         });
-        // from the runs that are most like the question to all that there are
-        let near = |o: &Observation| told(o) && library(o) && alone(o) == (at.processes() == 1);
-        let with_library = |o: &Observation| told(o) && library(o);
-        let pools: [Pool<'_>; 3] = [&near, &with_library, &told];
+        // try the runs most similar to the question first, and all available runs last
+        let near =
+            |o: &Observation| is_usable(o) && library(o) && alone(o) == (at.processes() == 1);
+        let with_library = |o: &Observation| is_usable(o) && library(o);
+        let pools: [Pool<'_>; 3] = [&near, &with_library, &is_usable];
         let sources = || {
             models(Quantity::Dtapp)
                 .into_iter()
@@ -186,7 +237,8 @@ impl Predictor<'_> {
         answered
     }
 
-    /// A zone that does not depend on the class by any known law: all classes are taken together.
+    /// Predicts a zone other than the application's data. No known law makes it depend on the class, so all classes of a program are combined unless
+    /// runs contradict this.
     fn shared_zone(&self, zone: Quantity, question: &Question, at: &Setting) -> Answered {
         if zone == Quantity::Shmem && self.holds_data(question) {
             return self.shared_with_data(question, at);
@@ -198,14 +250,14 @@ impl Predictor<'_> {
             mpi_name,
             ..
         } = &question.setting;
-        // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
+        // with one process on a node the library shares nothing; nothing follows from this regime for several processes
         let regime = |o: &Observation| {
             zone == Quantity::Headers || o.load().is_some_and(|l| (l == 1) == (at.per_node == 1))
         };
-        // what other programs allocate says nothing of this one
+        // allocations of other programs do not predict those of this program
         let foreign = if zone == Quantity::Shmem {
             let mut foreign = self.programs_with_data(question);
-            foreign.extend(self.programs_apart(zone, |o| {
+            foreign.extend(self.deviating_programs(zone, |o| {
                 library(o) && regime(o) && !foreign.contains(&o.setting.app)
             }));
             foreign
@@ -229,11 +281,11 @@ impl Predictor<'_> {
             ZoneScope::AnyProgram => &of_any,
             ZoneScope::NoRuns => &|_| false,
         }];
-        // classes of a program share a law unless their own runs contradict it
+        // the classes of a program share a law unless runs of the question's class contradict it
         if scope == ZoneScope::Program && zone != Quantity::Headers && self.count(own_class) > 0 {
             pools.push(&of_class);
         }
-        // headers differ by class and program; what libraries hold goes with the processes on the node
+        // headers depend on class and program; memory of libraries depends on the number of processes on the node
         let alike = if zone == Quantity::Headers {
             by_setting
         } else {
@@ -246,7 +298,7 @@ impl Predictor<'_> {
         if let Forecast::Predicted(prediction) = &mut answered.forecast
             && prediction.estimate.interval.is_none()
         {
-            // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
+            // if there are only as many runs as parameters, the error is unknown; the error for runs of all programs is used instead
             let of_all = ask(&[&of_any]).forecast;
             if let Some(half) = of_all.estimate().ok().and_then(Estimate::half_width) {
                 prediction.estimate = Estimate::plus_minus(prediction.estimate.value, half);
@@ -265,8 +317,12 @@ impl Predictor<'_> {
         answered
     }
 
-    /// Shared memory with the program's data: of its own class alone, on any number of processes.
+    /// Predicts shared memory that includes the program's data, from runs of its own class on any number of processes.
     fn shared_with_data(&self, question: &Question, at: &Setting) -> Answered {
+        let of_sizes = self.of_all_sizes(Quantity::Shmem, size::shared_models, question, at);
+        if let Some(of_sizes) = of_sizes {
+            return of_sizes;
+        }
         let library = self.library(question);
         let RunSetting {
             app,
@@ -283,7 +339,7 @@ impl Predictor<'_> {
         };
         if self.count(own) == 0 {
             return Answered::none(format!(
-                "{app} has data of its own beside shared memory, and no run of {app}.{class} on {mpi_name} tells how much: run one"
+                "{app} has data of its own next to shared memory, and no run of {app}.{class} on {mpi_name} shows how much: run one"
             ));
         }
         let models = shmem::models_with_data();
@@ -295,18 +351,20 @@ impl Predictor<'_> {
         ) && let (None, Some(mib)) =
             (prediction.estimate.interval, seen[0].value(Quantity::Shmem))
         {
-            // one count does not tell whether the processes divide their data
+            // runs on one number of processes do not show whether the processes divide the data
             let value = prediction.estimate.value;
             prediction.estimate = Estimate::between(value, value.min(mib), value.max(mib));
             prediction.own_half = prediction.estimate.half_width();
             answered.warnings.push(format!(
-                "{app} has data of its own beside shared memory, and one process count does not tell whether the processes divide them: between both"
+                "{app} has data of its own next to shared memory, and one process count does not show whether the processes divide them: the value \
+                 is between both"
             ));
         }
         answered
     }
 
-    /// Which observations speak for a zone, with a warning where they are not those of the question: the nearest that there are.
+    /// Returns the scope of the observations for a zone: the nearest that are available, with a warning if they are not of the question's program,
+    /// class or regime.
     fn zone_scope(
         &self,
         zone: Quantity,
@@ -327,7 +385,7 @@ impl Predictor<'_> {
             if self.count(|o| own(o) && o.setting.class == *class) >= ENOUGH_OF_A_CLASS {
                 return (ZoneScope::Class, None);
             }
-            // how many areas an image has goes with the arrays, whatever the program
+            // for all programs, the number of memory areas in an image depends on the arrays
             if at.nas.is_some() && self.count(any) > 0 {
                 return (ZoneScope::AnyProgram, None);
             }
@@ -354,7 +412,7 @@ impl Predictor<'_> {
         }
         if self.count(|o| any(o) && (zone == Quantity::Headers || regime(o))) > 0 {
             let beyond = if zone == Quantity::Shmem && at.nas.is_none() {
-                "; what it allocates itself comes on top"
+                "; its own allocations are added"
             } else {
                 ""
             };
@@ -372,26 +430,30 @@ fn by_setting(o: &Observation) -> String {
     o.setting.label()
 }
 
+fn by_class(o: &Observation) -> String {
+    o.setting.class.clone()
+}
+
 fn by_load(o: &Observation) -> String {
     format!("{:?} processes on a node", o.load())
 }
 
-/// The observations on which the models of a zone are fitted.
+/// The observations to which the models of a zone are fitted. One process on a node, and several, are different regimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ZoneScope {
-    /// Those of the question's program and class.
+    /// Observations of the question's program and class.
     Class,
-    /// Those of its program, in the regime of the question.
+    /// Observations of the question's program, in the question's regime.
     Program,
-    /// Those of its program in the other regime.
+    /// Observations of the question's program in the other regime.
     OtherRegime,
-    /// Those of all programs, in the regime of the question.
+    /// Observations of all programs, in the question's regime.
     AnyProgram,
-    /// None.
+    /// No observations.
     NoRuns,
 }
 
-/// The number of a prediction with an interval over those of all that was tried.
+/// Returns the estimate with an interval that contains the intervals of all candidates.
 fn spanning(prediction: &Prediction) -> Estimate {
     let all = || {
         prediction

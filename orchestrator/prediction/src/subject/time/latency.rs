@@ -1,4 +1,4 @@
-//! The time of a checkpoint: that of the node that takes longest.
+//! The time of a checkpoint: the time of the slowest node.
 
 use super::{
     node::{OfNode, at, of_nodes},
@@ -18,7 +18,7 @@ use cvc_model::{
 };
 use std::collections::BTreeSet;
 
-/// What a checkpoint's time is made of.
+/// The parts of a checkpoint's time.
 const PARTS: [Quantity; 2] = [Quantity::Coordination, Quantity::Storage];
 
 const IN_PARTS: ModelInfo = ModelInfo {
@@ -30,9 +30,11 @@ const IN_PARTS: ModelInfo = ModelInfo {
     parameters: 0,
 };
 
-/// The models of a time: that of the shape of other programs' times, if there is one, and those of the observed times alone.
+/// Returns the models of a time: the model with the shape of other programs' times, if there is one, and models of the observed times alone.
 pub(super) fn models(quantity: Quantity, shape: Option<TimeShape>) -> Vec<Box<dyn Model>> {
     let (part, alone) = match quantity {
+        // restart times are only observed in restarts, and have no shape
+        Quantity::RestartLatency => return latency::restart(),
         Quantity::Coordination => (TimePart::Coordination, latency::coordination()),
         Quantity::Storage => (TimePart::Storage, latency::storage()),
         _ => (TimePart::Whole, latency::models()),
@@ -45,7 +47,7 @@ pub(super) fn models(quantity: Quantity, shape: Option<TimeShape>) -> Vec<Box<dy
 }
 
 impl Predictor<'_> {
-    /// Adds the time of one checkpoint, and of its parts where runs have them separately: that of the node that takes longest.
+    /// Adds the predicted time of one checkpoint, and of its parts if runs recorded them: the time of the slowest node.
     pub(super) fn latency(&self, question: &Question, to: &mut Forecasts) {
         if question.setting.compression != Compression::None {
             let answered = self.compressed_time(question, to);
@@ -92,7 +94,40 @@ impl Predictor<'_> {
         to.add(Quantity::Latency, None, whole);
     }
 
-    /// The time as the sum of its parts, which are added as lines of their own: processes that take turns, and files that go to the storage.
+    /// Adds the predicted time of a restart, if runs were restarted: the time of the slowest node.
+    pub(super) fn restart(&self, question: &Question, to: &mut Forecasts) {
+        let is_plain = |o: &Observation| o.setting.compression == Compression::None;
+        let usable = |o: &Observation| {
+            let restart_s = o.value(Quantity::RestartLatency);
+            is_plain(o) && o.node_mib().is_some() && restart_s.is_some_and(|s| s > 0.0)
+        };
+        if self.count(usable) == 0 {
+            return;
+        }
+        let library = self.library(question);
+        let ours = |o: &Observation| usable(o) && library(o);
+        let nodes = of_nodes(question, to);
+        let files: Vec<Prediction> = to
+            .of(Quantity::File)
+            .filter_map(|line| line.forecast.prediction().cloned())
+            .collect();
+        let answered = if question.setting.compression != Compression::None {
+            Answered::none("restarts are predicted of images that are not compressed")
+        } else if nodes.is_empty() || files.is_empty() {
+            Answered::none("the files are unknown")
+        } else if self.count(ours) == 0 {
+            let name = &question.setting.mpi_name;
+            Answered::none(format!(
+                "no restart with {name} was observed; run one with it and restart_check = true"
+            ))
+        } else {
+            let parts: Vec<&Prediction> = files.iter().collect();
+            self.time_of(Quantity::RestartLatency, question, &nodes, &parts, &ours)
+        };
+        to.add(Quantity::RestartLatency, None, answered);
+    }
+
+    /// Returns the time as the sum of its parts, coordination and storage, which are added as separate lines.
     fn sum_of_times(
         &self,
         question: &Question,
@@ -121,7 +156,7 @@ impl Predictor<'_> {
         Answered::of(whole)
     }
 
-    /// The time of a checkpoint, or of a part of it: that of the node that takes longest, by models fitted on a pool.
+    /// Predicts the time of a checkpoint or of one of its parts by models fitted to a pool: the time of the slowest node.
     fn time_of(
         &self,
         quantity: Quantity,
@@ -130,7 +165,7 @@ impl Predictor<'_> {
         parts: &[&Prediction],
         pool: Pool<'_>,
     ) -> Answered {
-        // the storage and the cores are those of the runs
+        // the storage and the number of cores are assumed to be those of the runs
         let items = self.training.items().iter();
         let cores: BTreeSet<Option<u32>> = items.filter(|o| pool(o)).map(|o| o.cores).collect();
         let cores = cores
@@ -140,7 +175,7 @@ impl Predictor<'_> {
             .filter(|_| cores.len() == 1);
         let shape = self.calibration.shape(quantity, question.setting.mpi);
         let ask = |node: &OfNode, mib: f64| {
-            // an uncertain size is one of the data
+            // an uncertain size of the files is attributed to the program's data
             let own_mib = node
                 .own_mib
                 .map(|own| (own + mib - node.mib.value).max(0.0));
@@ -166,7 +201,7 @@ impl Predictor<'_> {
         let Some((answer, mut warnings, node)) = slowest else {
             return Answered::none("the files are unknown");
         };
-        // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
+        // the uncertain size gives an additional error, which is independent of the curve's own error
         let at_size = |mib: f64| {
             ask(node, mib.max(0.0))
                 .forecast
@@ -180,8 +215,8 @@ impl Predictor<'_> {
                 at_size(i.high)?.max(0.0),
             ))
         });
-        // how far own times scatter is in the errors of those that are left out, by which the table of errors goes
-        let own = if self.calibration.is_empty() {
+        // the scatter of own times is contained in the errors of left-out runs, which the table of errors uses
+        let own = if self.calibration.is_empty() || quantity == Quantity::RestartLatency {
             answer.estimate
         } else {
             Estimate::exact(answer.estimate.value)
@@ -194,7 +229,7 @@ impl Predictor<'_> {
             && quantity != Quantity::Coordination
             && self.count(|o| pool(o) && o.setting.mapping.nodes() > 1) == 0
         {
-            // no run tells whether the nodes share a storage: up to one for all of them
+            // no run shows whether the nodes share storage: the interval extends to the case that all share it
             let shared =
                 at_size(node.mib.value * f64::from(many)).map_or(0.0, |more| more.max(0.0));
             let interval = estimate.interval.unwrap_or(Interval {
@@ -203,7 +238,8 @@ impl Predictor<'_> {
             });
             estimate = Estimate::between(estimate.value, interval.low, interval.high + shared);
             warnings.push(format!(
-                "times were only observed on one node: the time is that of nodes with storage of their own, and its interval reaches up to one storage for all {many}; a run over two nodes tells which it is"
+                "times were only observed on one node: the time assumes separate storage for each node, and its interval reaches up to one storage \
+                 for all {many}; a run over two nodes decides"
             ));
         }
         let model = Prediction::made_of(answer.model, estimate, parts).model;

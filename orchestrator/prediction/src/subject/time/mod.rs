@@ -1,4 +1,4 @@
-//! The time of a checkpoint and of the program alone, and how often to take checkpoints.
+//! The time of a checkpoint and of the program alone, and the interval between checkpoints.
 
 mod latency;
 mod node;
@@ -7,11 +7,12 @@ mod published;
 mod schedules;
 
 pub(crate) use schedules::schedules;
+pub use schedules::schedules_for;
 
 use crate::predict::{Forecasts, Observation, Predictor, Question};
 use crate::subject::contract::Subject;
 
-/// The time of a checkpoint. It follows from the sizes of images.
+/// Subject of the time of a checkpoint, which follows from the sizes of images.
 pub(super) struct Time;
 
 impl Subject for Time {
@@ -21,5 +22,6 @@ impl Subject for Time {
 
     fn forecast(&self, predictor: &Predictor<'_>, question: &Question, to: &mut Forecasts) {
         predictor.latency(question, to);
+        predictor.restart(question, to);
     }
 }

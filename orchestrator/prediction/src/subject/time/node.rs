@@ -1,4 +1,4 @@
-//! The nodes of a question, and what their files hold.
+//! The nodes of a question, with the files on them.
 
 use crate::predict::{Forecasts, Question};
 use cvc_core::quantity::Quantity;
@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 
 /// The files of a node.
 pub(super) struct OfNode {
-    /// Processes on it.
+    /// Number of processes on the node.
     pub load: u32,
-    /// MiB of all its files.
+    /// MiB of all files of the node.
     pub mib: Estimate,
-    /// MiB of them that are data of the program, if they are known.
+    /// MiB of the program's data in these files, if known.
     pub own_mib: Option<f64>,
 }
 
-/// The files of the node of each load that holds most: with the aggregators' surplus. Empty if they are not known.
+/// Returns the files of the node with the most data for each number of processes on a node, including the surplus of aggregators; empty if unknown.
 pub(super) fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode> {
     let loads: BTreeSet<u32> = question.setting.mapping.node_loads().collect();
     let of = |load: u32| {
@@ -31,7 +31,7 @@ pub(super) fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode
                 .iter()
                 .find(move |g| g.node_load == load && g.aggregator == aggregator)
         };
-        // aggregators go to nodes in turn
+        // aggregators are assigned to nodes in turn
         let aggregators = group(true).map_or(0, |g| g.count.div_ceil(nodes.max(1)));
         let plain = load.saturating_sub(aggregators);
         let sum = |count: u32, aggregator: bool| match (count, group(aggregator)) {
@@ -61,7 +61,7 @@ pub(super) fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode
         .unwrap_or_default()
 }
 
-/// A node of the question.
+/// Returns the setting of a node, as models use it.
 pub(super) fn at(
     question: &Question,
     load: u32,

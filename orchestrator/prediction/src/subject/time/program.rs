@@ -7,7 +7,7 @@ use crate::predict::{
     question::Question,
 };
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, ModelInfo, Tier};
+use cvc_model::{Estimate, ModelInfo, Tier, size};
 use std::collections::BTreeSet;
 
 const OBSERVED: ModelInfo = ModelInfo {
@@ -20,7 +20,7 @@ const OBSERVED: ModelInfo = ModelInfo {
 };
 
 impl Predictor<'_> {
-    /// The time of the program without checkpoints, as observed with as many processes.
+    /// Returns the time of the program without checkpoints, as observed on the same number of processes.
     pub(crate) fn program_alone(&self, question: &Question) -> Forecast {
         let library = self.library(question);
         let setting = &question.setting;
@@ -35,6 +35,9 @@ impl Predictor<'_> {
         let asked = setting.mapping.processes();
         let alike: Vec<&&Observation> = runs.iter().filter(|o| processes(o) == asked).collect();
         if alike.is_empty() {
+            if let Some(of_sizes) = self.time_by_size(question) {
+                return of_sizes;
+            }
             let seen: BTreeSet<u32> = runs.iter().map(|o| processes(o)).collect();
             let seen: Vec<String> = seen.iter().map(u32::to_string).collect();
             let elsewhere = if seen.is_empty() {
@@ -56,5 +59,37 @@ impl Predictor<'_> {
             training: alike.iter().map(|o| o.label.clone()).collect(),
             ..Prediction::new(OBSERVED, Estimate::bare(mean), "runs without checkpoint")
         })
+    }
+
+    /// Returns the time of the program predicted from runs of other sizes or on other numbers of processes, if its descriptor declares the amount
+    /// of work.
+    fn time_by_size(&self, question: &Question) -> Option<Forecast> {
+        let library = self.library(question);
+        let seen = |o: &Observation| {
+            library(o)
+                && o.setting.app == question.setting.app
+                && o.setting
+                    .size
+                    .as_ref()
+                    .is_some_and(|size| size.work.is_some())
+                && o.value(Quantity::App).is_some()
+        };
+        question.setting.size.as_ref()?.work?;
+        let mut cores = self
+            .training
+            .items()
+            .iter()
+            .filter(|o| seen(o))
+            .map(|o| o.cores);
+        let first = cores.next()?;
+        let mut at = question.setting.on_node(question.load()?);
+        at.output.cores = first.filter(|_| cores.all(|other| other == first));
+        let by_class = |o: &Observation| o.setting.class.clone();
+        let answered = self.ask(Quantity::App, size::time_models(), &seen, by_class, &at);
+        answered
+            .forecast
+            .prediction()
+            .is_some()
+            .then_some(answered.forecast)
     }
 }

@@ -8,7 +8,7 @@ use crate::predict::{
 use cvc_core::{quantity::Quantity, units::MIB};
 use cvc_model::{Answer, Estimate, ModelInfo, latency, zone_time};
 
-/// The published time, where no time was observed at all. The published lines of the zones stand beside it.
+/// Returns the published time if no time was observed. It includes the published times of the zones.
 pub(super) fn published(
     question: &Question,
     forecasts: &Forecasts,
@@ -38,7 +38,7 @@ pub(super) fn published(
     let Some((answer, node)) = slowest else {
         return Answered::none("the files are unknown");
     };
-    // the time is in proportion to the size
+    // the time is proportional to the size
     let moved = node.mib.interval.filter(|_| node.mib.value > 0.0).map(|i| {
         let time = |mib: f64| answer.estimate.value * (mib / node.mib.value - 1.0);
         Estimate::between(0.0, time(i.low), time(i.high))
@@ -91,7 +91,7 @@ pub(super) fn published(
     )];
     warnings.extend(answer.warnings);
     if question.setting.mapping.nodes() > 1 {
-        warnings.push("the published time is of one node: assuming that each node writes to storage of its own, at the same time".into());
+        warnings.push("the published time is of one node: each node is assumed to write to separate storage, at the same time".into());
     }
     Answered::with(prediction, warnings)
 }

@@ -1,31 +1,32 @@
-//! How often to take checkpoints.
+//! Intervals between checkpoints, for an overhead budget and for a mean time between failures.
 
 use crate::predict::forecast::{ExpectedRun, ScheduleBudget, Scheduled};
+use cvc_core::units::duration;
 use cvc_model::{Estimate, FitError, schedule, stats::Interval};
 
-/// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
+/// Maximum ratio of a run's expected time to its time without failures. Beyond it, the run is assumed never to end.
 const NEVER: f64 = 100.0;
-/// Intervals that a program takes of which no time is known: so many that its end does not matter.
+/// Computing time of a program whose time is unknown, in intervals: large enough that the end of the run does not matter.
 const LONG: f64 = 1e4;
 
-/// A checkpoint and its interval above this part of the mean time between failures: too much is lost for the rules to hold.
+/// The rules are valid if a checkpoint and its interval together take at most this fraction of the mean time between failures.
 const TOO_LONG: f64 = 0.25;
 
-/// The least part of a checkpoint's time that its interval is taken to reach down to.
+/// The lower end of the interval of a checkpoint's time is raised to at least this fraction of the predicted time.
 const SHORTEST: f64 = 0.01;
 
-/// The interval between checkpoints for the time of one and the mean time between failures, seconds.
+/// Computes the interval between checkpoints from the time of a checkpoint and the mean time between failures, seconds.
 type IntervalOf = fn(f64, f64) -> Result<f64, FitError>;
 
 /// The time of a checkpoint, seconds.
 #[derive(Clone, Copy)]
 struct Checkpoint {
     s: f64,
-    /// The ends of its interval.
+    /// The ends of the 95 % interval of this time.
     ends: Option<(f64, f64)>,
 }
 
-/// Checkpoints for a budget and for a mean time between failures, with warnings. The interval for failures needs no time of the program.
+/// Returns schedules for an overhead budget and for a mean time between failures, with warnings. The latter does not need the program's time.
 ///
 /// # Errors
 /// The reason why there is no schedule.
@@ -34,16 +35,29 @@ pub(crate) fn schedules(
     ckpt: Estimate,
     budget: &ScheduleBudget,
 ) -> Result<(Vec<Scheduled>, Vec<String>), FitError> {
-    let (mut all, mut warnings) = (Vec::new(), Vec::new());
     let s = ckpt.value;
     let ckpt = Checkpoint {
         s,
-        // a checkpoint takes some time, however short its interval says it may be
+        // a checkpoint takes some time, even if the lower end of its interval is near 0
         ends: ckpt.interval.map(|i| (i.low.max(s * SHORTEST), i.high)),
     };
+    let (all, mut warnings) = spread(app_s, ckpt, budget)?;
     if ckpt.ends.is_none() && (budget.overhead.is_some() || budget.mtbf_s.is_some()) {
-        warnings.push("the time of a checkpoint has no interval, so what follows from it for a schedule has none either".to_owned());
+        warnings.insert(
+            0,
+            "the time of a checkpoint has no interval, so the schedule has none either".to_owned(),
+        );
     }
+    Ok((all, warnings))
+}
+
+/// Returns schedules for an overhead budget and for a mean time between failures, with warnings if the rules are not valid.
+fn spread(
+    app_s: Option<f64>,
+    ckpt: Checkpoint,
+    budget: &ScheduleBudget,
+) -> Result<(Vec<Scheduled>, Vec<String>), FitError> {
+    let (mut all, mut warnings) = (Vec::new(), Vec::new());
     if let (Some(overhead), Some(app_s)) = (budget.overhead, app_s) {
         all.extend(within_budget(app_s, ckpt, overhead)?);
     }
@@ -56,20 +70,35 @@ pub(crate) fn schedules(
     Ok((all, warnings))
 }
 
-/// Checkpoints that take a part of the program's time.
+/// Returns schedules for a given checkpoint time, without observations, with warnings.
+///
+/// # Errors
+/// The reason why there is no schedule.
+pub fn schedules_for(
+    ckpt_s: f64,
+    budget: &ScheduleBudget,
+) -> Result<(Vec<Scheduled>, Vec<String>), FitError> {
+    let ckpt = Checkpoint {
+        s: ckpt_s,
+        ends: None,
+    };
+    spread(budget.app_s, ckpt, budget)
+}
+
+/// Returns schedules whose checkpoints take at most the fraction `overhead` of the program's time.
 fn within_budget(app_s: f64, ckpt: Checkpoint, overhead: f64) -> Result<[Scheduled; 2], FitError> {
     let rules = |ckpt_s: f64| -> Result<_, FitError> {
         let (published, whole) = (
             schedule::published(app_s, ckpt_s, overhead)?,
             schedule::whole_budget(app_s, ckpt_s, overhead)?,
         );
-        // the published interval is a part of the whole run, checkpoints included; ours are of the program's own time
+        // the published interval is a part of the whole run including checkpoints; the other rule's interval is a part of the program's own time
         let spread = whole.interval_s.map(|own| own + ckpt_s);
         Ok([(published, published.interval_s), (whole, spread)])
     };
     let ends = ckpt.ends;
     let at_ends = ends.and_then(|(low, high)| Some((rules(low).ok()?, rules(high).ok()?)));
-    // where the budget pays for none, the whole run is the interval
+    // if the budget pays for no checkpoint, the interval is the whole run
     let or_all = |interval_s: Option<f64>| Some(interval_s.unwrap_or(app_s));
     let found = rules(ckpt.s)?;
     let rule = |which: usize, rule: &'static str, source: &'static str| {
@@ -87,6 +116,8 @@ fn within_budget(app_s: f64, ckpt: Checkpoint, overhead: f64) -> Result<[Schedul
             interval_s,
             interval_range_s,
             total_s: Some(s.total_s),
+            overhead_without_failures: cost(ckpt.s),
+            includes_failures: false,
             overhead: cost(ckpt.s),
             overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
             with_failures: None,
@@ -106,7 +137,7 @@ fn within_budget(app_s: f64, ckpt: Checkpoint, overhead: f64) -> Result<[Schedul
     ])
 }
 
-/// Checkpoints for a mean time between failures, with a warning where the rules do not hold.
+/// Returns the schedules for a mean time between failures, with a warning if the rules are not valid.
 fn against_failures(
     app_s: Option<f64>,
     ckpt: Checkpoint,
@@ -137,15 +168,15 @@ fn against_failures(
                 .ok()
                 .map(|interval| interval + ckpt_s)
         };
-        // a checkpoint at the very end would save nothing
-        let checkpoints = app_s.map(|app_s| ((app_s / interval).ceil() - 1.0).max(0.0));
+        // a checkpoint at the end of the run would be useless
+        let checkpoints = app_s.map(|app_s| schedule::checkpoints_in(app_s, interval));
         let is_any = checkpoints.is_none_or(|count| count > 0.0);
-        // with the interval that was chosen, whatever a checkpoint then takes
+        // with the chosen interval, for any actual time of a checkpoint
         let chosen = |app_s: f64, ckpt_s: f64| {
             let run = run(app_s, ckpt_s, if is_any { interval } else { app_s }).ok();
             run.filter(|run| run.total_s.is_finite())
         };
-        // of a program whose time is not known: of a long one
+        // if the program's time is unknown, a long program is assumed
         let cost = |ckpt_s: f64| {
             let app_s = app_s.unwrap_or(LONG * interval);
             Some(chosen(app_s, ckpt_s)?.total_s / app_s - 1.0)
@@ -162,6 +193,11 @@ fn against_failures(
             total_s: app_s
                 .zip(checkpoints)
                 .map(|(app_s, count)| app_s + count * ckpt.s),
+            overhead_without_failures: Some(match app_s.zip(checkpoints) {
+                Some((app_s, count)) => count * ckpt.s / app_s,
+                None => ckpt.s / interval,
+            }),
+            includes_failures: true,
             overhead: cost(ckpt.s),
             overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
             with_failures: with_failures.map(|run| ExpectedRun {
@@ -192,23 +228,23 @@ fn against_failures(
         }
     };
     let warning = format!(
-        "failures every {} s are frequent for a checkpoint of {:.3} s and an interval of {longest:.3} s{cost}",
-        seconds(mtbf_s),
-        ckpt.s
+        "failures every {} are frequent for a checkpoint of {} every {}{cost}",
+        short_duration(mtbf_s),
+        short_duration(ckpt.s),
+        short_duration(longest + ckpt.s)
     );
     Ok((all, Some(warning)))
 }
 
-/// Seconds, with as many decimals as short ones need.
-fn seconds(s: f64) -> String {
-    if s >= 10.0 {
-        format!("{s:.0}")
-    } else {
-        format!("{}", (s * 1e6).round() / 1e6)
+/// Formats a duration that may be far shorter than a second.
+fn short_duration(s: f64) -> String {
+    match s {
+        s if s < 1.0 => format!("{} s", (s * 1e6).round() / 1e6),
+        s => duration(s),
     }
 }
 
-/// The range between two intervals, whichever is longer.
+/// Returns the range between two values in either order; `None` if one is missing.
 fn range(a: Option<f64>, b: Option<f64>) -> Option<Interval> {
     a.zip(b).map(|(a, b)| Interval {
         low: a.min(b),
@@ -235,7 +271,7 @@ mod tests {
 
     #[test]
     fn intervals_are_from_start_to_start() {
-        // k = 6: (1 + 0.02)·600/6 as published; 600 s of the program in 7 parts, each with a checkpoint
+        // k = 6: (1 + 0.02)·600/6 as published; and 600 s of the program in 7 parts, each with a checkpoint
         assert_eq!(of(Some(0.02), None).0, [102.0, 600.0 / 7.0 + 2.0]);
         assert_eq!(of(None, Some(2500.0)).0[0], 102.0);
     }
@@ -250,7 +286,7 @@ mod tests {
         let (all, warnings) =
             schedules(None, Estimate::between(4.0, 1.0, 9.0), &budget).expect("schedules");
         let young = &all[0];
-        // √(2·4·5000) = 200, √(2·1·5000) = 100, √(2·9·5000) = 300, and the checkpoint itself
+        // √(2·4·5000) = 200, √(2·1·5000) = 100, √(2·9·5000) = 300, plus the checkpoint itself
         assert_eq!(
             (young.rule, young.checkpoints, young.total_s),
             ("Young", None, None)
@@ -274,7 +310,7 @@ mod tests {
     fn frequent_failures_give_a_warning() {
         assert_eq!(of(None, Some(2500.0)).1, [""; 0]);
         let some = of(None, Some(60.0)).1.join("");
-        // 1.3 times without restarts; each takes as long as a checkpoint
+        // 1.3 times without restarts; a restart takes as long as a checkpoint
         assert!(some.contains("1.4 times"), "{some}");
         let (_, never) = of(None, Some(0.3));
         assert!(
@@ -284,8 +320,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_keeps_its_range_if_one_end_affords_no_checkpoint_and_tells_what_the_ends_cost() {
-        // 12 s for checkpoints: 6 of 2 s, one of 12 s, none of 20 s
+    fn a_rule_keeps_its_range_if_one_end_affords_no_checkpoint() {
+        // 12 s for checkpoints: 6 checkpoints of 2 s, one of 12 s, none of 20 s
         let budget = ScheduleBudget {
             overhead: Some(0.02),
             mtbf_s: Some(5000.0),
@@ -302,7 +338,7 @@ mod tests {
             ),
             (0.02, 0.2)
         );
-        // Daly: τ = √20000·(1 + √0.0002/3 + 0.0002/9) − 2 = 140.09, so four stretches with a checkpoint and one of 39.635 s without:
+        // Daly: τ = √20000·(1 + √0.0002/3 + 0.0002/9) − 2 = 140.09. This gives four segments with a checkpoint and one of 39.635 s without:
         // 5000·e^(R/5000)·(4·(e^((140.09 + t)/5000) − 1) + e^(39.635/5000) − 1)/600 − 1 for R = t, which is 2 s and 20 s
         assert_eq!(
             (

@@ -1,5 +1,5 @@
-//! What observations say that have only totals: the file of a rank, what is stored in all, the time. Nothing is known of what images are
-//! made of, so each total is fitted by itself against the processes.
+//! Forecasts from observations that have only totals: the file of a rank, the size of a checkpoint, the time. The composition of the images is
+//! unknown, so each total is fitted separately as a function of the number of processes.
 
 use crate::predict::{
     forecast::{Answered, Forecasts, Prediction},
@@ -12,10 +12,11 @@ use crate::subject::contract::Subject;
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate, Fit, FitError, Interval, ModelInfo, Parameter, Tier, least_squares, relative_weights,
+    size,
 };
 use std::collections::BTreeSet;
 
-/// What observations may have without zones and images.
+/// Quantities that an observation may have without zones and images.
 const TOTALS: [Quantity; 4] = [
     Quantity::File,
     Quantity::Ranks,
@@ -23,13 +24,13 @@ const TOTALS: [Quantity; 4] = [
     Quantity::Latency,
 ];
 
-/// Points beyond the parameters from which on a line has an interval: with one, it is so wide that it says nothing.
-const LEAST_FREEDOM: usize = 2;
+/// Minimum number of points beyond the parameters for which a line has an interval; with one, the interval would be too wide to be useful.
+const MIN_FREEDOM: usize = 2;
 
-/// An interval that is narrower than this share of its value is one of points that lie on a line, but for rounding.
+/// Relative width of an interval below which the points are on a line except for rounding.
 const EXACT: f64 = 1e-9;
 
-/// A law of a total: its model, and the function of the processes that goes with b.
+/// A law of a total: its model, and the function of the number of processes that b multiplies.
 #[derive(Clone, Copy)]
 struct Law {
     model: ModelInfo,
@@ -55,39 +56,39 @@ const fn law(
     }
 }
 
-/// Laws of the file of a rank, the most usual first.
+/// Laws of the file of a rank, the most common first.
 const FILE: [Law; 3] = [
     law(
         "totals-file",
-        "what every rank has, and its share of the data",
+        "a part that every rank has, and its share of the data",
         "a + b/P",
         |p| 1.0 / p,
     ),
     law(
         "totals-file-line",
-        "what every rank has, and a part for each rank",
+        "a part that every rank has, and a part for each rank",
         "a + b·P",
         |p| p,
     ),
     law(
         "totals-file-square",
-        "what every rank has, and a part for each pair of ranks",
+        "a part that every rank has, and a part for each pair of ranks",
         "a + b·P²",
         |p| p * p,
     ),
 ];
 
-/// Laws of all files.
+/// Laws of the sum of all files.
 const SUM: [Law; 2] = [
     law(
         "totals-sum",
-        "the data, and what every rank adds",
+        "the data, and the part that every rank adds",
         "a + b·P",
         |p| p,
     ),
     law(
         "totals-sum-square",
-        "the data, and what every pair of ranks adds",
+        "the data, and the part that every pair of ranks adds",
         "a + b·P²",
         |p| p * p,
     ),
@@ -95,12 +96,12 @@ const SUM: [Law; 2] = [
 
 const TIME: [Law; 1] = [law(
     "totals-time",
-    "a time, and what every rank adds",
+    "a time, and the part that every rank adds",
     "a + b·P",
     |p| p,
 )];
 
-/// A law that misses a total by more than this part of it is left for one that does not.
+/// Relative errors up to this count as equal: the first law without a larger error at any total is used.
 const MISS: f64 = 0.02;
 
 const RANKS: ModelInfo = ModelInfo {
@@ -112,7 +113,7 @@ const RANKS: ModelInfo = ModelInfo {
     parameters: 0,
 };
 
-/// What a checkpoint takes and stores, of observations without zones and images.
+/// Time and size of a checkpoint, from observations without zones and images.
 pub(super) struct Totals;
 
 impl Subject for Totals {
@@ -133,15 +134,11 @@ impl Subject for Totals {
     }
 }
 
-/// Adds the lines of a question where no observation has a checkpoint.
+/// Adds the lines of a question if no observation contains a checkpoint.
 fn without_checkpoint(observations: usize, to: &mut Forecasts) {
     let reason = match observations {
-        1 => {
-            "the observation has no checkpoint, so there is nothing to predict one from".to_owned()
-        }
-        n => format!(
-            "none of the {n} observations has a checkpoint, so there is nothing to predict one from"
-        ),
+        1 => "the observation has no checkpoint, so none can be predicted".to_owned(),
+        n => format!("none of the {n} observations has a checkpoint, so none can be predicted"),
     };
     for quantity in [Quantity::File, Quantity::Stored, Quantity::Latency] {
         to.add(quantity, None, Answered::none(&reason));
@@ -149,7 +146,7 @@ fn without_checkpoint(observations: usize, to: &mut Forecasts) {
 }
 
 impl Predictor<'_> {
-    /// Adds the lines of a question where the observations have only totals.
+    /// Adds the lines of a question if the observations have only totals.
     fn totals(&self, question: &Question, to: &mut Forecasts) {
         to.warnings.extend(question.taken_as.clone());
         let file = self.total(Quantity::File, &FILE, question);
@@ -173,7 +170,7 @@ impl Predictor<'_> {
         if !nodes.is_empty() && !nodes.contains(&asked) {
             let seen: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             to.warnings.push(format!(
-                "observed on {} nodes and asked for {asked}: the totals do not tell what nodes change",
+                "observed on {} nodes and requested for {asked}: totals do not show the effect of nodes",
                 seen.join(", ")
             ));
         }
@@ -184,7 +181,7 @@ impl Predictor<'_> {
         to.add(Quantity::Latency, None, latency);
     }
 
-    /// Observations at the setting of a question, but for its mapping.
+    /// Returns the observations whose setting equals that of the question, except for the mapping.
     fn alike<'a>(&'a self, question: &'a Question) -> impl Iterator<Item = &'a Observation> {
         let items = self.training.items().iter();
         items.filter(|o| {
@@ -196,7 +193,39 @@ impl Predictor<'_> {
         })
     }
 
-    /// One total against a function of the processes.
+    /// Predicts size and time of a program's own checkpoint from runs of all problem sizes with the same library and I/O settings. Returns `None`
+    /// if these runs do not determine them.
+    fn total_by_size(&self, quantity: Quantity, question: &Question) -> Option<Answered> {
+        let models = match quantity {
+            Quantity::Stored => size::own_models(),
+            Quantity::Latency => size::own_time_models(),
+            _ => return None,
+        };
+        let library = self.library(question);
+        let RunSetting {
+            app,
+            aggregators,
+            cb_buffer,
+            size,
+            ..
+        } = &question.setting;
+        let seen = |o: &Observation| {
+            library(o)
+                && o.setting.app == *app
+                && (o.setting.aggregators, o.setting.cb_buffer) == (*aggregators, *cb_buffer)
+                && o.setting.size.is_some()
+                && o.value(Quantity::Application).is_some()
+        };
+        size.as_ref()?;
+        let at = question
+            .setting
+            .on_node(question.setting.mapping.node_loads().max()?);
+        let by_class = |o: &Observation| o.setting.class.clone();
+        let answered = self.ask(quantity, models, &seen, by_class, &at);
+        answered.forecast.prediction().is_some().then_some(answered)
+    }
+
+    /// Predicts one total as a function of the number of processes.
     fn total(&self, quantity: Quantity, laws: &[Law], question: &Question) -> Answered {
         let seen: Vec<(&Observation, f64)> = self
             .alike(question)
@@ -207,6 +236,11 @@ impl Predictor<'_> {
             .iter()
             .map(|(o, _)| o.setting.mapping.processes())
             .collect();
+        if counts.len() < 2
+            && let Some(of_sizes) = self.total_by_size(quantity, question)
+        {
+            return of_sizes;
+        }
         match (counts.first(), counts.len()) {
             (None, _) => {
                 return Answered::none(format!(
@@ -234,10 +268,10 @@ impl Predictor<'_> {
             );
         }
         let estimate = fit.predict(&at, 1.0 / (value * value));
-        // of points that lie exactly on a line nobody knows the error
+        // the error of points that are exactly on a line is unknown
         let interval = estimate
             .interval
-            .filter(|i| fit.degrees_of_freedom >= LEAST_FREEDOM && i.high - i.low > EXACT * value)
+            .filter(|i| fit.degrees_of_freedom >= MIN_FREEDOM && i.high - i.low > EXACT * value)
             .map(|i| Interval {
                 low: i.low.max(0.0),
                 high: i.high,
@@ -276,7 +310,8 @@ impl Law {
     }
 }
 
-/// The first law without a negative b that misses no total, or the one that misses least; the first of the list if none has such a b.
+/// Returns the first law with b ≥ 0 that fits all totals within [`MISS`] or, if there is none, the law with b ≥ 0 and the smallest error. Returns the
+/// first law of the list if every law has a negative b.
 fn fitted(
     laws: &[Law],
     seen: &[(&Observation, f64)],

@@ -73,6 +73,7 @@ pub fn campaign(dir: &Path) -> Made {
                     id: PointId::of(&serde_json::to_vec(&point).expect("json")),
                     point,
                     baseline: false,
+                    expected_failure: None,
                 });
             }
         }
@@ -224,6 +225,7 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
             id: PointId::of(&serde_json::to_vec(&point).expect("json")),
             point,
             baseline: false,
+            expected_failure: None,
         })
         .collect();
     let repeat = Repeat::Measured(1);
@@ -291,6 +293,7 @@ pub fn campaign_measured(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) {
             id: id(point),
             point: point.clone(),
             baseline: false,
+            expected_failure: None,
         })
         .collect();
     let run = |point: &PointId, repeat| PlannedRun {
@@ -384,6 +387,7 @@ pub fn campaign_with_costs(dir: &Path) {
                     id: PointId::of(&serde_json::to_vec(&point).expect("json")),
                     point,
                     baseline: false,
+                    expected_failure: None,
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! A node of a lab as a host, without ssh.
+//! A node of a lab as a [`Host`] that is reached without ssh.
 
 use async_trait::async_trait;
 use camino::Utf8Path;

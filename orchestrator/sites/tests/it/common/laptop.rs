@@ -1,4 +1,4 @@
-//! A laptop with a lab of nodes, for tests that reach them by ssh.
+//! A simulated laptop with a lab of nodes, for tests that reach the nodes by ssh.
 
 #![allow(
     dead_code,
@@ -9,7 +9,7 @@
 use camino::Utf8PathBuf;
 use cvc_core::hosts::{HostEntry, HostKeys, SshSettings};
 use cvc_engine::host::{Host, HostError};
-use cvc_sites::ssh::{Notice, SshHost, Target};
+use cvc_sites::ssh::{HostNotice, SshHost, SshTarget};
 use cvc_testkit::Lab;
 use std::{
     collections::BTreeMap,
@@ -19,12 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit for expected events, long enough for a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 
-pub type Notices = Arc<Mutex<Vec<Notice>>>;
+pub type Notices = Arc<Mutex<Vec<HostNotice>>>;
 
-/// A lab with a user of it: an ssh configuration and known hosts, in files of the test's own.
+/// A lab and a user of it, whose ssh configuration and known hosts are files of the test.
 pub struct Site {
     pub lab: Lab,
     pub dir: Utf8PathBuf,
@@ -35,7 +35,7 @@ impl Site {
         Self::of(Lab::builder().nodes(nodes).login(login).build())
     }
 
-    /// With a lab of the test's own.
+    /// Creates a site with the test's own lab.
     pub fn of(lab: Lab) -> Self {
         let dir = Utf8PathBuf::from_path_buf(lab.home()).expect("text");
         let site = Self { lab, dir };
@@ -43,7 +43,7 @@ impl Site {
         site
     }
 
-    /// The user's ssh configuration.
+    /// Adds lines to the user's ssh configuration.
     pub fn configure(&self, more: &str) {
         let known = self.dir.join(".ssh/known_hosts");
         let key = self.dir.join(".ssh/id_ed25519");
@@ -66,14 +66,14 @@ impl Site {
         self.dir.join("pinned/site")
     }
 
-    pub fn target(&self, name: &str, host_keys: HostKeys) -> Target {
+    pub fn target(&self, name: &str, host_keys: HostKeys) -> SshTarget {
         let ssh = SshSettings {
             config: Some(self.config().into_string()),
             known_hosts: None,
             host_keys,
             pinned: None,
         };
-        Target {
+        SshTarget {
             name: name.to_owned(),
             entry: HostEntry::named(name),
             ssh,
@@ -85,7 +85,7 @@ impl Site {
         listened(self.target(name, HostKeys::Strict))
     }
 
-    /// Runs something asynchronous on the laptop's network.
+    /// Runs a future in the laptop's network namespace.
     pub fn run<T: Send, F: Future<Output = T>>(&self, piece: impl FnOnce() -> F + Send) -> T {
         self.lab.on_network(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -101,7 +101,7 @@ impl Site {
     }
 }
 
-pub fn listened(target: Target) -> (SshHost, Notices) {
+pub fn listened(target: SshTarget) -> (SshHost, Notices) {
     let heard: Notices = Arc::default();
     let to = Arc::clone(&heard);
     (
@@ -113,7 +113,7 @@ pub fn listened(target: Target) -> (SshHost, Notices) {
     )
 }
 
-/// Waits until something is so, while the connections of this thread go on; panics with what it waited for.
+/// Waits until a condition holds, while the connections of this thread continue. At the time limit, panics with `what`.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {

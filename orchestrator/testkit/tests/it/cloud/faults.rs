@@ -1,4 +1,4 @@
-//! Faults between a program and the cloud.
+//! Tests of faults between a program and the cloud.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The cloud itself: its answers, its instances, its faults. Called without the SDK, because moto checks no signatures.
+//! Tests of the cloud itself: its answers, its instances, its faults. They call it without the SDK, because moto checks no signatures.
 
 mod faults;
 mod nodes;

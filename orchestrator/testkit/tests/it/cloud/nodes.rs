@@ -1,4 +1,4 @@
-//! Instances that are nodes.
+//! Tests of instances that are nodes of a lab.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use cvc_testkit::{
 
 use super::{Client, all};
 
-/// Makes a key on the laptop and imports it as `key`.
+/// Creates a key on the laptop and imports it as `key`.
 fn key(lab: &Lab, client: &Client) -> PathBuf {
     let file = lab.directory().join("key");
     let made = lab.exec(&[
@@ -227,7 +227,7 @@ fn a_spot_instance_gets_a_notice_and_loses_power() {
     wait_for(&cloud, "running");
     let to = format!("admin@{}", cloud.instances()[0].address);
     let ask = |script: &str| {
-        // with bash alone, which a minimal image has
+        // use bash alone, which a minimal image has
         let script = format!(
             "request() {{ exec 3<>/dev/tcp/169.254.169.254/80; printf \"$1 $2 HTTP/1.0\\r\\n$3\\r\\n\\r\\n\" >&3; cat <&3 | tr -d '\\r'; exec 3<&-; }}; {script}"
         );
@@ -252,7 +252,7 @@ fn a_spot_instance_gets_a_notice_and_loses_power() {
     );
     assert!(get("placement/availability-zone").ends_with("\nus-east-1a"));
     assert!(get("spot/instance-action").starts_with("HTTP/1.0 404"));
-    // a machine that was switched off and on again has its service again
+    // the metadata service runs again after the machine was switched off and on
     cloud.node(&id).restart();
     wait_until("the service", Duration::from_secs(20), || {
         get("instance-type").ends_with("\nc5.large")
@@ -297,7 +297,7 @@ fn some_instances_are_never_reachable_and_others_break() {
     };
     assert!(!reaches(0) && reaches(1));
     assert_eq!(client.states(&[]), ["running"; 2]);
-    // a fault of the machine, not of the instance
+    // a fault of the machine does not end the instance
     cloud.node(&ids[1]).poweroff();
     let checks = |id: &str| {
         all(
@@ -346,7 +346,7 @@ fn loops(node: &Node, devices: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Counts those that still exist.
+/// Counts the backing files that still exist.
 fn in_use(loops: &[String]) -> usize {
     loops.iter().filter(|file| Path::new(file).exists()).count()
 }
@@ -363,7 +363,7 @@ fn volumes_are_block_devices_of_their_size_and_disappear_with_the_instance() {
         ("BlockDeviceMapping.1.Ebs.VolumeSize", "3"),
         ("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"),
     ];
-    // one type with NVMe and one instance store, one without NVMe and with two
+    // one type with NVMe and one instance store, and one without NVMe and with two instance stores
     let ids = ["c5d.large", "c3.xlarge"].map(|kind| {
         client
             .launch(

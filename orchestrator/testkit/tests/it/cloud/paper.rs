@@ -1,4 +1,4 @@
-//! Instances on paper, which need neither nodes nor root.
+//! Tests of instances on paper, which need neither nodes nor root.
 
 use std::{
     io::{BufRead, BufReader},
@@ -401,7 +401,7 @@ fn volumes_are_deleted_with_their_instances_unless_kept() {
     assert_eq!(cloud.alive().volumes.len(), 1);
 }
 
-/// Calls a service that speaks JSON; `None` if there was no answer.
+/// Calls a service that uses JSON; `None` if there was no answer.
 fn json(client: &Client, target: &str, body: &str) -> Option<(u16, serde_json::Value)> {
     let (status, body) = client.post(
         &[
@@ -509,7 +509,7 @@ fn several_clouds_are_independent() {
     Client::of(&clouds[0], None).import_key("key", PUBLIC);
     assert_eq!(clouds[0].alive().key_pairs, ["key"]);
     clouds[1].assert_nothing_left();
-    // leftovers in another region are found too
+    // leftovers in other regions are found too
     Client::of(&clouds[1], None)
         .in_region(
             "eu-west-1",

@@ -1,11 +1,12 @@
-//! The most common values of something.
+//! The most common values of a quantity.
 
 use std::collections::BTreeMap;
 
-/// How many different values are counted separately; further ones are counted together.
+/// Maximum number of different values that are counted separately; all others are counted together.
 const MAX_VALUES: usize = 2048;
 
-/// Values, such as sizes of operations, and how often each was seen. Darshan notes up to four for each file and rank, so these are lower bounds.
+/// Values such as sizes of operations, and how often each occurred. Darshan records at most four for each file and rank, so the counts are lower
+/// bounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Common {
     counts: BTreeMap<i64, u64>,
@@ -26,7 +27,7 @@ impl Common {
         *place = place.saturating_add(count);
     }
 
-    /// The values with their numbers, most common first; of two equal ones the smaller value.
+    /// Returns the `most` most frequent values with their counts. Among values with equal counts, the smaller comes first.
     #[must_use]
     pub fn top(&self, most: usize) -> Vec<(i64, u64)> {
         let mut all: Vec<(i64, u64)> = self.counts.iter().map(|(v, n)| (*v, *n)).collect();
@@ -35,7 +36,7 @@ impl Common {
         all
     }
 
-    /// How often values were seen that are not counted separately.
+    /// Returns the number of occurrences of values that are not counted separately.
     #[must_use]
     pub fn further(&self) -> u64 {
         self.further

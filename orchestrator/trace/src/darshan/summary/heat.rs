@@ -7,20 +7,21 @@ use std::collections::BTreeMap;
 const MAX_ROWS: u64 = 1024;
 const MAX_BINS: u64 = 1024;
 
-/// What ranks read and wrote through one interface, by time. Neighbouring ranks share a row, and neighbouring times a bin, where there are too many.
+/// Bytes read and written by ranks through one interface, over time. If there are too many, adjacent ranks share a row, and adjacent bins are
+/// joined.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatGrid {
-    /// The module that counted, such as `POSIX`.
+    /// Module that recorded the data, such as `POSIX`.
     pub module: String,
-    /// Seconds of a bin.
+    /// Width of a bin, seconds.
     pub bin_s: f64,
     /// Number of bins.
     pub bins: usize,
     /// Number of ranks in a row.
     pub ranks_per_row: u64,
-    /// Bytes read and bytes written in each bin, by the first rank of the row. Ranks without a row moved nothing.
+    /// Bytes read and bytes written in each bin, by the first rank of the row. Ranks that moved no data have no row.
     pub rows: BTreeMap<u64, [Vec<u64>; 2]>,
-    /// Number of bins of the log that are one bin here.
+    /// Number of bins in the log that form one bin here.
     joined: u64,
 }
 
@@ -48,7 +49,7 @@ impl HeatGrid {
         let bins = self.bins;
         let row = self.rows.entry(row);
         let row = row.or_insert_with(|| [vec![0; bins], vec![0; bins]]);
-        // ranks without MPI can have bins of another width
+        // processes without MPI may have bins of a different width
         let place = if heatmap.bin_width_s * self.joined as f64 == self.bin_s {
             index / self.joined
         } else {
@@ -59,7 +60,7 @@ impl HeatGrid {
         *bin = bin.saturating_add(bytes);
     }
 
-    /// Bytes read and bytes written.
+    /// Returns the total bytes read and bytes written.
     #[must_use]
     pub fn totals(&self) -> [u64; 2] {
         [0, 1].map(|op| {

@@ -1,4 +1,5 @@
-//! Which counters are of the lowest interface that saw an operation. What MPI-IO moves, POSIX or DFS moves too: layers are never added.
+//! Selects the counters of the lowest interface that recorded an operation. MPI-IO moves bytes by calling POSIX or DFS, so interfaces must not be
+//! added.
 
 use super::{
     log::{DarshanSummary, FileSums},
@@ -7,14 +8,14 @@ use super::{
 use crate::darshan::{module::DarshanModule, visitor::DarshanRecordId};
 use std::collections::{BTreeMap, HashSet};
 
-/// What the files of one interface add up to, as far as no lower one saw it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Sums over the files of one interface, without files that a lower interface recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct LayerTotal {
     /// Number of files.
     pub files: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -23,7 +24,15 @@ pub struct LayerTotal {
 }
 
 impl LayerTotal {
-    /// Adds another.
+    /// Returns the sum of several totals.
+    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        all.fold(Self::default(), |mut sum, of| {
+            sum.add(of);
+            sum
+        })
+    }
+
+    /// Adds another total.
     pub fn add(&mut self, other: &Self) {
         self.files = self.files.saturating_add(other.files);
         self.reads = self.reads.saturating_add(other.reads);
@@ -43,7 +52,7 @@ impl LayerTotal {
     }
 }
 
-/// Interfaces that have nothing below that Darshan sees, or only what is not compared file by file.
+/// Interfaces below which Darshan records nothing, or nothing that can be compared file by file.
 const LOWEST: [DarshanModule; 3] = [
     DarshanModule::Posix,
     DarshanModule::Stdio,
@@ -51,8 +60,9 @@ const LOWEST: [DarshanModule; 3] = [
 ];
 
 impl DarshanSummary {
-    /// The sums that make up totals: those of a file by POSIX, streams and DFS, and those of a higher interface where no lower one has a record of the
-    /// file. Objects of DAOS count where there is no DFS; libraries on DAOS name files differently, so with either, nothing above counts.
+    /// Returns the sums that may be added to totals. For each file, these are the sums of POSIX, streams and DFS. Those of a higher interface are
+    /// included only if no lower one has a record of the file. Those of DAOS objects are included if the log has no DFS. With DFS or DAOS no higher
+    /// interface is included, because libraries on DAOS use other file names.
     #[must_use]
     pub fn lowest(&self) -> Vec<&FileSums> {
         let has = |module| self.module(module).is_some_and(|of| of.sums.is_some());
@@ -68,7 +78,7 @@ impl DarshanSummary {
         for layer in layers {
             let of_layer = |of: &&FileSums| layer.contains(&of.sums.module);
             let on_daos = layer != LOWEST && (dfs || daos && layer != [DarshanModule::Daos]);
-            // a variable whose file is unknown is above whatever there is
+            // a variable whose file is unknown is assumed to be in a file that a lower interface recorded
             let nameless = |of: &FileSums| {
                 layer[0] == DarshanModule::H5d && of.file.is_none() && !below.is_empty()
             };
@@ -82,7 +92,7 @@ impl DarshanSummary {
         counting
     }
 
-    /// What moved, by the lowest interface that saw it; `None` where no module counts operations on data.
+    /// Returns the bytes moved, by the lowest interface that recorded them; `None` if no module counts data operations.
     #[must_use]
     pub fn moved(&self) -> Option<BTreeMap<DarshanModule, LayerTotal>> {
         let mut moved: BTreeMap<DarshanModule, LayerTotal> = BTreeMap::new();
@@ -90,7 +100,7 @@ impl DarshanSummary {
             let total = LayerTotal::of(&of.sums, 1);
             moved.entry(of.sums.module).or_default().add(&total);
         }
-        // totals of modules have the records of further files too
+        // unlike the list of files, totals of modules include the records of all files
         for module in LOWEST.into_iter().chain([DarshanModule::Daos]) {
             if let (Some(total), Some(of)) = (moved.get_mut(&module), self.module(module)) {
                 *total = of

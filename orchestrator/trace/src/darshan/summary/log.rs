@@ -1,4 +1,4 @@
-//! A log: its job, and what its counters add up to for each module and file.
+//! Sums the counters of a log, for each module and file.
 
 use super::{
     heat::HeatGrid,
@@ -8,7 +8,7 @@ use crate::{
     darshan::{
         header::{DarshanHeader, DarshanModuleInfo},
         job::DarshanJob,
-        layout::Layout,
+        layout::RecordLayout,
         log::DarshanLog,
         module::DarshanModule,
         visitor::{
@@ -18,7 +18,7 @@ use crate::{
     },
     event::Op,
     sink::{Missing, TraceError},
-    spread::Spread,
+    spread::RankSpread,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,58 +26,58 @@ use std::{
     path::Path,
 };
 
-/// Maximum number of files of a module, added over modules, that have sums of their own: about 250 MB. Records of others are in the totals alone.
+/// Maximum number of files with separate sums, over all modules: about 250 MB. Records of other files are only in the totals.
 const MAX_FILES: usize = 200_000;
-/// Maximum number of ranks of a module that have totals of their own.
+/// Maximum number of ranks of a module with separate totals.
 const MAX_RANKS: usize = 1 << 20;
-/// Maximum number of bytes of names.
+/// Maximum total length of names, bytes.
 const MAX_NAME_BYTES: usize = 64 << 20;
 const MAX_MISSING: usize = 100;
 const MAX_HEATMAPS: usize = 8;
 
-/// What cvc reads of a module.
+/// How the content of a module is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModuleReading {
-    /// Its counters.
+    /// Its counters are summed.
     Counters,
-    /// Single operations: DXT.
+    /// It has single operations: DXT.
     Events,
-    /// What is not a count of operations: bytes over time, stripes of files.
+    /// It has values other than counts of operations: heat maps, striping of files.
     Other,
-    /// Nothing.
+    /// It is not read.
     Unread,
 }
 
-/// What one rank did, on files of its own.
+/// Sums over the records of one rank. Records of all ranks together are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RankTotal {
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Seconds in operations.
+    /// Time in operations, seconds.
     pub time_s: f64,
 }
 
 /// A module of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModuleSummary {
-    /// Its entry in the header: size in the log, whether it is partial.
+    /// Its entry in the header, such as its size in the log.
     pub info: DarshanModuleInfo,
-    /// What is read of it.
+    /// How its content is used.
     pub reading: ModuleReading,
-    /// All of its records added. `None`: it has no counters, or no record could be read.
+    /// The sum of all its records. `None`: it has no counters, or no record could be read.
     pub sums: Option<DarshanSums>,
     /// Number of files, data sets or variables.
     pub files: u64,
-    /// What each rank did on files that are not in a record of all ranks.
+    /// For each rank, sums over its records. Records of all ranks together are not included.
     pub ranks: BTreeMap<i64, RankTotal>,
-    /// Seconds of the slowest rank on each file that all ranks share, added.
+    /// Sum of the slowest rank's time, over all files that all ranks share, seconds.
     pub shared_s: f64,
 }
 
 impl ModuleSummary {
-    /// The rank that spent the most time on files of its own.
+    /// Returns the rank that spent the most time on unshared files.
     #[must_use]
     pub fn slowest(&self) -> Option<RankTime> {
         self.ranks
@@ -90,14 +90,14 @@ impl ModuleSummary {
             .reduce(|a, b| if b.time_s > a.time_s { b } else { a })
     }
 
-    /// Seconds of I/O along the slowest path: the slowest rank on files of its own, and the slowest rank of each shared file. It is what Darshan's own
-    /// estimate of the bandwidth divides by.
+    /// Returns the I/O time along the slowest path, seconds: the time of the slowest rank on unshared files, plus that of the slowest rank on each
+    /// shared file. Darshan's own bandwidth estimate divides by this time.
     #[must_use]
     pub fn time_by_slowest_s(&self) -> f64 {
         self.slowest().map_or(0.0, |slowest| slowest.time_s) + self.shared_s
     }
 
-    /// Darshan's estimate of the bandwidth, MiB a second.
+    /// Returns Darshan's estimate of the bandwidth, MiB/s.
     #[must_use]
     pub fn bandwidth_mib_s(&self) -> Option<f64> {
         let sums = self.sums.as_ref()?;
@@ -107,77 +107,87 @@ impl ModuleSummary {
     }
 }
 
-/// What a module counted of one file, data set or variable, all ranks added.
+/// Counters of a module for one file, data set or variable, summed over ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSums {
-    /// Its number.
+    /// Record ID of the file, data set or variable.
     pub id: DarshanRecordId,
-    /// The file of a data set or variable, where the log tells.
+    /// Record ID of the file that contains the data set or variable, if the log records it.
     pub file: Option<DarshanRecordId>,
     /// Its counters.
     pub sums: DarshanSums,
-    /// Bytes that each rank read, where each has a record of its own.
-    pub read_by: Option<Spread>,
-    /// Bytes that each rank wrote.
-    pub written_by: Option<Spread>,
-    /// Number of ranks with a record of their own that read bytes, and that wrote bytes.
+    /// Spread of the bytes read per rank, if each rank has its own record.
+    pub read_by: Option<RankSpread>,
+    /// Spread of the bytes written per rank, if each rank has its own record.
+    pub written_by: Option<RankSpread>,
+    /// Number of ranks that read bytes, and number of ranks that wrote bytes; only ranks with their own record are counted.
     pub readers_writers: [u64; 2],
 }
 
-/// One record, for whoever wants each of them.
+/// A single record, for callers that process each one.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordSums<'a> {
-    /// The number of its file.
+    /// Record ID of the file.
     pub id: DarshanRecordId,
-    /// The path of its file; `None` where the log has no name.
+    /// Path of the file; `None` if the log has no name for it.
     pub name: Option<&'a [u8]>,
-    /// Its rank; `None` for all ranks together.
+    /// Rank; `None` for all ranks together.
     pub rank: Option<i64>,
-    /// Whether its module is partial: other records are missing.
+    /// Whether the module is partial, that is, other records are missing.
     pub partial: bool,
     /// Its counters.
     pub sums: &'a DarshanSums,
 }
 
-/// What the counters of a log add up to.
+impl RecordSums<'_> {
+    /// Returns the name of the file, or its record ID if the log has no name for it.
+    pub(crate) fn title(&self) -> String {
+        match self.name {
+            Some(name) => String::from_utf8_lossy(name).into_owned(),
+            None => format!("<record {}>", self.id.0),
+        }
+    }
+}
+
+/// Sums of the counters of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DarshanSummary {
     /// The header.
     pub header: DarshanHeader,
-    /// The job. `None`: it could not be read.
+    /// The job. `None`: its record could not be read.
     pub job: Option<DarshanJob>,
-    /// Every module of the log, read or not.
+    /// All modules of the log, including those that are not read.
     pub modules: Vec<ModuleSummary>,
-    /// Each file and module, in the order of the log.
+    /// The sums by file and module, in the order of the log.
     pub files: Vec<FileSums>,
-    /// Number of records of further files, which are in the totals of modules alone.
+    /// Number of records of further files, which are only in the totals of modules.
     pub more_records: u64,
-    /// Bytes over time, for each interface.
+    /// Bytes over time, by interface.
     pub heat: Vec<HeatGrid>,
-    /// Bytes of a stripe and number of stripes of files on Lustre, of the first component of each.
+    /// Stripe size in bytes, and stripe count, of files on Lustre; of the first component of each file.
     pub stripes: HashMap<DarshanRecordId, (i64, i64)>,
-    /// What is missing.
+    /// Missing parts.
     pub missing: Vec<Missing>,
-    /// Number of further things that are missing.
+    /// Number of missing parts that `missing` does not list.
     pub more_missing: u64,
     names: HashMap<DarshanRecordId, Box<[u8]>>,
     name_bytes: usize,
 }
 
 impl DarshanSummary {
-    /// The sums of a module, where it has any.
+    /// Returns the summary of a module, if the log has it.
     #[must_use]
     pub fn module(&self, module: DarshanModule) -> Option<&ModuleSummary> {
         self.modules.iter().find(|of| of.info.module == module)
     }
 
-    /// The name of a record, as in the log.
+    /// Returns the name of a record, as bytes.
     #[must_use]
     pub fn name(&self, id: DarshanRecordId) -> Option<&[u8]> {
         self.names.get(&id).map(|name| &**name)
     }
 
-    /// The name of a record as text. Without one it is `<record NUMBER>`.
+    /// Returns the name of a record as text; without a name `<record NUMBER>`.
     #[must_use]
     pub fn name_text(&self, id: DarshanRecordId) -> String {
         let name = self.name(id).map(String::from_utf8_lossy);
@@ -188,21 +198,21 @@ impl DarshanSummary {
     }
 }
 
-/// Adds up the counters of a log.
+/// Reads a log and sums its counters.
 ///
 /// # Errors
-/// The system cannot read it, or it is no log of Darshan 3 with a header.
+/// The system cannot read the file, or it is not a log of Darshan 3 with a header.
 pub fn summarize(path: &Path) -> Result<DarshanSummary, TraceError> {
     summarize_each(DarshanLog::open(path)?, None)
 }
 
-/// Takes each record of counters.
+/// A function that is called for each record of counters.
 pub type EachRecord<'a> = &'a mut dyn FnMut(&RecordSums<'_>) -> io::Result<()>;
 
-/// Adds up the counters of a log that is open already, and hands over each record as it is read.
+/// Sums the counters of a log that is already open, and calls `each` for each record.
 ///
 /// # Errors
-/// The system cannot read it any further, or `each` fails.
+/// The system cannot read the rest of the log, or `each` fails.
 pub fn summarize_each<R: Read + Seek>(
     log: DarshanLog<R>,
     each: Option<EachRecord<'_>>,
@@ -213,15 +223,15 @@ pub fn summarize_each<R: Read + Seek>(
     Ok(summarizer.finish())
 }
 
-/// Adds up a log.
+/// A visitor that sums the counters of a log.
 struct Summarizer<'a> {
     summary: DarshanSummary,
     each: Option<EachRecord<'a>>,
-    /// Columns of the module whose records are read, and its place.
+    /// The module whose records are being read, its index, and the positions of its counters.
     current: Option<(DarshanModule, usize, Columns)>,
     by_file: HashMap<(DarshanModule, DarshanRecordId), usize>,
     unnamed: u64,
-    /// The grid of the record of bytes over time that is read.
+    /// Index of the heat map whose bins are being read.
     grid: Option<usize>,
 }
 
@@ -232,7 +242,7 @@ impl<'a> Summarizer<'a> {
             reading: match info.module {
                 DarshanModule::DxtPosix | DarshanModule::DxtMpiIo => ModuleReading::Events,
                 DarshanModule::Heatmap | DarshanModule::Lustre => ModuleReading::Other,
-                module if Layout::of(module).is_some() => ModuleReading::Counters,
+                module if RecordLayout::of(module).is_some() => ModuleReading::Counters,
                 _ => ModuleReading::Unread,
             },
             sums: None,
@@ -376,7 +386,8 @@ impl DarshanVisitor for Summarizer<'_> {
         if let Some(file) = self.file_of(of, place) {
             file.sums.add(of, &columns);
             if of.rank >= 0 {
-                let with = |spread: Option<Spread>, bytes: u64| Spread::with(spread, bytes as f64);
+                let with =
+                    |spread: Option<RankSpread>, bytes: u64| RankSpread::with(spread, bytes as f64);
                 file.read_by = Some(with(file.read_by, read));
                 file.written_by = Some(with(file.written_by, written));
                 let of = &mut file.readers_writers;

@@ -1,11 +1,11 @@
-//! What the counters of a log add up to.
+//! Sums of the counters of a log.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `sums.rs` | the counters of a record, or of several added |
+//! | `sums.rs` | the counters of a record, or the sum of several records |
 //! | `common.rs` | the most common sizes and strides |
 //! | `heat.rs` | bytes of ranks over time |
-//! | `layers.rs` | which sums are of the lowest interface |
+//! | `layers.rs` | selects the sums of the lowest interface |
 //! | `log.rs` | a log: its job, modules, files |
 
 mod common;

@@ -1,22 +1,22 @@
-//! The counters of a record, or of several added.
+//! The counters of a record, or the sum of several records.
 
 use super::common::Common;
 use crate::{
-    darshan::{layout::Layout, module::DarshanModule, visitor::DarshanCounters},
+    darshan::{layout::RecordLayout, module::DarshanModule, visitor::DarshanCounters},
     profile::SizeBins,
 };
 
-/// How the counters of several records become one.
+/// How to combine a counter of several records.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
     Sum,
     Max,
     Min,
-    /// It is no number of something: unknown where records differ.
+    /// The value is not a count. It is unknown if it differs between records.
     Same,
 }
 
-/// Parts of names of whole numbers that cannot be added.
+/// Parts of the names of integer counters that must not be added.
 const NO_SUMS: [&str; 16] = [
     "_MODE",
     "_RENAMED_FROM",
@@ -67,7 +67,7 @@ impl Rule {
     }
 }
 
-/// The names, without the module's, of what makes opens, reads and writes.
+/// The names, without the module's prefix, of the counters of opens, reads and writes.
 struct Roles {
     prefix: &'static str,
     opens: &'static [&'static str],
@@ -100,7 +100,7 @@ fn roles(module: DarshanModule) -> Roles {
             &["INDEP_WRITES", "COLL_WRITES", "NB_WRITES"],
         ),
         DarshanModule::Stdio => of("STDIO_", &["OPENS"], &["READS"], &["WRITES"]),
-        // non-blocking ones are among these
+        // non-blocking operations are included in these counters
         DarshanModule::Dfs => of(
             "DFS_",
             &["OPENS", "GLOBAL_OPENS"],
@@ -126,11 +126,12 @@ fn roles(module: DarshanModule) -> Roles {
     }
 }
 
-/// Where the counters of a module are, looked up once for a log.
+/// Positions of a module's counters, determined once for a log.
 pub(super) struct Columns {
     ints: Vec<Rule>,
     floats: Vec<Rule>,
-    /// Sizes and strides: place of the value, place of how often.
+    /// For each common size, the indices of the counters with its value and with its number of occurrences. The next field has those of the common
+    /// strides.
     sizes: Vec<(usize, usize)>,
     strides: Vec<(usize, usize)>,
     moved: [Option<usize>; 2],
@@ -141,7 +142,7 @@ pub(super) struct Columns {
 
 impl Columns {
     pub(super) fn of(module: DarshanModule) -> Option<Self> {
-        let layout = Layout::of(module)?;
+        let layout = RecordLayout::of(module)?;
         let prefix = roles(module).prefix;
         let place = |names: &[&str], suffix: &str| {
             let is = |name: &&str| name.strip_prefix(prefix) == Some(suffix);
@@ -178,7 +179,7 @@ impl Columns {
 }
 
 impl Columns {
-    /// Bytes that a record says were read and written.
+    /// Returns the bytes read and written according to a record.
     pub(super) fn moved(&self, of: &DarshanCounters<'_>) -> [u64; 2] {
         self.moved.map(|at| {
             let value = at.and_then(|at| of.ints.get(at).copied());
@@ -189,36 +190,36 @@ impl Columns {
     }
 }
 
-/// A rank, what it moved, and how long its operations took.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A rank, the bytes that it moved, and the time of its operations.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct RankTime {
-    /// Which.
+    /// The rank.
     pub rank: i64,
     /// Bytes read and written.
     pub bytes: u64,
-    /// Seconds in operations.
+    /// Time in operations, seconds.
     pub time_s: f64,
 }
 
-/// The counters of a module for a file and rank, or added for several. What a module or its version does not count is `None`; sums end at the largest
-/// number there is.
+/// The counters of a module for a file and rank, or the sum of several records. Values that the module or its version does not count are `None`;
+/// sums saturate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DarshanSums {
-    /// Which module counted.
+    /// The module.
     pub module: DarshanModule,
-    /// Number of records that are added.
+    /// Number of records in the sum.
     pub records: u64,
-    /// Whether one of them is of all ranks together.
+    /// Whether one of the records is of all ranks together.
     pub is_shared: bool,
     /// Sizes of operations.
     pub sizes: Common,
-    /// Distances between operations.
+    /// Distances between the offsets of operations, bytes.
     pub strides: Common,
-    /// The rank whose operations took longest on one file, and the one whose took shortest.
+    /// The rank with the longest time of operations on one file.
     pub slowest: Option<RankTime>,
-    /// The fastest.
+    /// The rank with the shortest time of operations on one file.
     pub fastest: Option<RankTime>,
-    /// Seconds that one rank, or all together where the record is of all, spent at most in operations without data on one file.
+    /// Longest time in operations without data on one file, seconds. It is that of one rank or, if there is only a record of all ranks, their sum.
     pub longest_meta_s: f64,
     ints: Box<[i64]>,
     floats: Box<[f64]>,
@@ -226,8 +227,8 @@ pub struct DarshanSums {
 
 impl DarshanSums {
     pub(super) fn new(module: DarshanModule) -> Self {
-        let (ints, floats) =
-            Layout::of(module).map_or((0, 0), |layout| (layout.ints.len(), layout.floats.len()));
+        let (ints, floats) = RecordLayout::of(module)
+            .map_or((0, 0), |layout| (layout.ints.len(), layout.floats.len()));
         Self {
             module,
             records: 0,
@@ -242,7 +243,7 @@ impl DarshanSums {
         }
     }
 
-    /// Adds a record; returns what its rank did, or the slowest of all.
+    /// Adds a record. Returns the bytes and the time of its rank; for a record of all ranks, those of the slowest rank.
     pub(super) fn add(&mut self, of: &DarshanCounters<'_>, columns: &Columns) -> RankTime {
         let first = self.records == 0;
         self.records += 1;
@@ -264,7 +265,7 @@ impl DarshanSums {
                 Rule::Same if *mine == theirs => theirs,
                 Rule::Same => -1.0,
                 Rule::Max => theirs.max(*mine),
-                // 0 is a time only where nothing happened
+                // a time of 0 means that nothing happened
                 Rule::Min if *mine <= 0.0 || theirs > 0.0 && theirs < *mine => theirs,
                 Rule::Min => *mine,
                 Rule::Sum if theirs < 0.0 => *mine,
@@ -299,7 +300,7 @@ impl DarshanSums {
         let (mut slowest, mut fastest) = (Some(own), Some(own));
         if of.rank < 0 {
             self.is_shared = true;
-            // where Darshan did not note a rank it is below zero
+            // a negative rank means that Darshan did not record it
             let noted = |at: Option<[usize; 3]>| {
                 at.filter(|&[rank, ..]| int(rank) >= 0)
                     .map(|[rank, bytes, time]| RankTime {
@@ -314,31 +315,31 @@ impl DarshanSums {
         let sooner = |a: RankTime, b: RankTime| if b.time_s < a.time_s { b } else { a };
         self.slowest = either(self.slowest, slowest, later);
         self.fastest = either(self.fastest, fastest, sooner);
-        // without a rank Darshan noted no time of its own for a shared file
+        // without a recorded rank there is no time of the slowest rank
         let none = RankTime { time_s: 0.0, ..own };
         slowest.unwrap_or(none)
     }
 
-    /// Whole numbers with their names. Below zero: not counted, or not the same in all records.
+    /// Returns the integer counters with their names. Negative: not counted, or different between records.
     pub fn ints(&self) -> impl Iterator<Item = (&'static str, i64)> {
-        let names = Layout::of(self.module).map_or(&[][..], |layout| layout.ints);
+        let names = RecordLayout::of(self.module).map_or(&[][..], |layout| layout.ints);
         names.iter().copied().zip(self.ints.iter().copied())
     }
 
-    /// Seconds with their names.
+    /// Returns the floating-point counters, in seconds, with their names.
     pub fn floats(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let names = Layout::of(self.module).map_or(&[][..], |layout| layout.floats);
+        let names = RecordLayout::of(self.module).map_or(&[][..], |layout| layout.floats);
         names.iter().copied().zip(self.floats.iter().copied())
     }
 
-    /// Whole numbers that are sums, with their names.
+    /// Returns the integer counters that are sums, with their names.
     pub fn summed(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.ints()
             .filter(|(name, _)| Rule::of_int(name) == Rule::Sum)
             .filter_map(|(name, value)| Some((name, u64::try_from(value).ok()?)))
     }
 
-    /// The whole number of this name, which is without the module's, such as `SEEKS`.
+    /// Returns the integer counter with this name, given without the module's prefix, such as `SEEKS`.
     #[must_use]
     pub fn int(&self, suffix: &str) -> Option<u64> {
         let prefix = roles(self.module).prefix;
@@ -347,7 +348,7 @@ impl DarshanSums {
             .and_then(|(_, value)| u64::try_from(value).ok())
     }
 
-    /// The seconds of this name, such as `F_READ_TIME`.
+    /// Returns the floating-point counter with this name, such as `F_READ_TIME`, seconds.
     #[must_use]
     pub fn float(&self, suffix: &str) -> Option<f64> {
         let prefix = roles(self.module).prefix;
@@ -362,43 +363,43 @@ impl DarshanSums {
         known.reduce(u64::saturating_add)
     }
 
-    /// Opens.
+    /// Returns the number of opens.
     #[must_use]
     pub fn opens(&self) -> Option<u64> {
         self.sum_of(roles(self.module).opens)
     }
 
-    /// Reads.
+    /// Returns the number of reads.
     #[must_use]
     pub fn reads(&self) -> Option<u64> {
         self.sum_of(roles(self.module).reads)
     }
 
-    /// Writes.
+    /// Returns the number of writes.
     #[must_use]
     pub fn writes(&self) -> Option<u64> {
         self.sum_of(roles(self.module).writes)
     }
 
-    /// Bytes read.
+    /// Returns the bytes read.
     #[must_use]
     pub fn read_bytes(&self) -> Option<u64> {
         self.int("BYTES_READ")
     }
 
-    /// Bytes written.
+    /// Returns the bytes written.
     #[must_use]
     pub fn written_bytes(&self) -> Option<u64> {
         self.int("BYTES_WRITTEN")
     }
 
-    /// Reads by size.
+    /// Returns the number of reads by size.
     #[must_use]
     pub fn read_sizes(&self) -> Option<SizeBins> {
         self.bins("_SIZE_READ_")
     }
 
-    /// Writes by size.
+    /// Returns the number of writes by size.
     #[must_use]
     pub fn write_sizes(&self) -> Option<SizeBins> {
         self.bins("_SIZE_WRITE_")
@@ -413,25 +414,25 @@ impl DarshanSums {
         Some(SizeBins::of(bins))
     }
 
-    /// Seconds in operations without data.
+    /// Returns the time in operations without data, seconds.
     #[must_use]
     pub fn meta_s(&self) -> Option<f64> {
         self.float("F_META_TIME")
     }
 
-    /// Seconds in reads, of all ranks together.
+    /// Returns the time in reads, summed over ranks, seconds.
     #[must_use]
     pub fn read_s(&self) -> Option<f64> {
         self.float("F_READ_TIME")
     }
 
-    /// Seconds in writes.
+    /// Returns the time in writes, summed over ranks, seconds.
     #[must_use]
     pub fn write_s(&self) -> Option<f64> {
         self.float("F_WRITE_TIME")
     }
 
-    /// When the first operation began and the last ended, seconds since the start of the job.
+    /// Returns the start of the first operation and the end of the last, seconds since the start of the job.
     #[must_use]
     pub fn span_s(&self) -> Option<(f64, f64)> {
         let of = |ending: &'static str| {
@@ -443,7 +444,8 @@ impl DarshanSums {
         Some((first, of("_END_TIMESTAMP").reduce(f64::max)?.max(first)))
     }
 
-    /// When the first operation of this kind (`OPEN`, `READ`, `WRITE`, `CLOSE`) began and the last ended.
+    /// Returns the start of the first operation of this kind (`OPEN`, `READ`, `WRITE`, `CLOSE`) and the end of the last, seconds since the start of
+    /// the job.
     #[must_use]
     pub fn span_of(&self, kind: &str) -> Option<(f64, f64)> {
         let of = |end: &str| self.float(&format!("F_{kind}_{end}_TIMESTAMP"));

@@ -1,4 +1,4 @@
-//! Damaged logs, and logs that are cut off.
+//! Damaged and truncated logs.
 
 use super::{
     data,
@@ -16,12 +16,12 @@ use std::{
     io::{Cursor, Read},
 };
 
-/// A small log with every kind of record.
+/// Returns a small log with every kind of record.
 fn small() -> Vec<u8> {
     newest(Order::Little, 0).bytes()
 }
 
-/// The lines of segments and of what stands before them, as both versions of the tool have them.
+/// Returns the lines of segments and of the heads before them, in the form common to both versions of the tool.
 fn segments(text: &str) -> Vec<String> {
     let lines = text
         .lines()
@@ -32,7 +32,7 @@ fn segments(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What Darshan's tools still print of a damaged log is read, in the same order.
+/// Checks that this reader reads at least what Darshan's tools print of a damaged log, in the same order.
 #[track_caller]
 fn has_what_is_printed(name: &str) -> Text {
     let text = read(&log_bytes(name)).unwrap();
@@ -73,7 +73,7 @@ fn a_log_that_is_cut_off_gives_what_it_still_has() {
     assert_eq!(dxt.0, "module DXT_MPIIO");
     assert!(dxt.1.contains("the file ends"), "{}", dxt.1);
     assert_eq!(heatmap.0, "module HEATMAP");
-    // a record that is not whole is handed over as far as it goes
+    // the readable part of an incomplete record is passed on
     let whole = read(&log_bytes("mpich-btioS-simple-np4")).unwrap();
     same(&text.dxt, &whole.dxt[..text.dxt.len()]);
     let theirs = segments(&printed("truncated-copy.dxt"));
@@ -153,7 +153,7 @@ fn what_is_no_log_is_refused() {
     );
 }
 
-/// Whether everything of `shorter` is also in `longer`. Its last record of bins or stripes may go on there.
+/// Checks that everything in `shorter` is also in `longer`, where the last record of bins or stripes may continue.
 fn holds(longer: &Text, shorter: &Text) {
     assert!(longer.counters.len() >= shorter.counters.len());
     assert!(longer.dxt.starts_with(&shorter.dxt));
@@ -206,7 +206,7 @@ fn any_changed_byte_is_withstood() {
         let mut bytes = log.bytes();
         for place in 0..bytes.len() {
             bytes[place] ^= bits;
-            // an error or not: it comes back
+            // with or without an error, reading returns
             _ = DarshanLog::from_source(Cursor::new(&bytes), "log".as_ref())
                 .map(|log| log.read(&mut Nothing));
             bytes[place] ^= bits;

@@ -1,4 +1,4 @@
-//! The segments of DXT as events.
+//! DXT segments as events.
 
 use super::{data, log_bytes, made, printed, write::Order};
 use cvc_trace::{
@@ -13,7 +13,7 @@ struct Kept {
     files: Vec<Vec<u8>>,
     events: Vec<Event>,
     missing: Vec<Missing>,
-    /// After how many events the sink is full.
+    /// Number of events after which the sink fails.
     room: Option<usize>,
 }
 
@@ -53,7 +53,7 @@ fn kept(bytes: &[u8]) -> Kept {
     kept
 }
 
-/// Lines as `darshan-dxt-parser` prints them, of events.
+/// Returns events as lines in the format of `darshan-dxt-parser`.
 fn lines(kept: &Kept) -> Vec<String> {
     let line = |event: &Event| {
         let api = match event.api {
@@ -99,7 +99,7 @@ fn every_segment_becomes_an_event() {
         assert_eq!(lines(&kept), expected);
         for (event, fields) in kept.events.iter().zip(&theirs) {
             let seconds = |ns: u64| format!("{:.4}", ns as f64 / 1e9);
-            // both are rounded, from different digits
+            // both are rounded, but from different numbers of digits
             let near = |ours: String, theirs: &str| {
                 let [ours, theirs] = [&ours, theirs].map(|time| time.parse::<f64>().unwrap());
                 (ours - theirs).abs() < 1.5e-4

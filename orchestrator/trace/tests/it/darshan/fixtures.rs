@@ -1,4 +1,4 @@
-//! Logs of real runs, line by line against what Darshan's own tools print of them.
+//! Compares logs of real runs line by line with the output of Darshan's own tools.
 
 use super::{
     log_bytes, printed,
@@ -12,7 +12,8 @@ const NAMES: [&str; 4] = [
     "ompi-ompio-btioW-full-np9",
 ];
 
-/// Lines before the counters that this reader knows the content of: not the local dates, and not the places of header, job and names.
+/// Returns whether a line before the counters has content that this reader provides: local dates and the positions of header, job and names are
+/// excluded.
 pub(super) fn is_head(line: &str) -> bool {
     let known = [
         "# darshan log version",

@@ -1,5 +1,5 @@
-//! Logs with every module in every version, made here; what `darshan-parser` and `darshan-dxt-parser` (of Darshan's main branch of April 2026) print of
-//! them lies in `tests/data/darshan/made-*.txt.gz`.
+//! Generates logs with every module in every version. The files `tests/data/darshan/made-*.txt.gz` have the output of `darshan-parser` and
+//! `darshan-dxt-parser` (Darshan's main branch of April 2026) for them.
 
 use super::{
     fixtures::{is_head, same},
@@ -17,7 +17,7 @@ const FILES: [(u64, &[u8]); 4] = [
 ];
 const TEXT: &[u8] = b"/home/user/solver --grid 64\next4\t/\nlustre\t/scratch\nnfs\t/home";
 
-/// Numbers that follow from the first: small and large, negative ones too.
+/// Generator of reproducible numbers: small, large and negative ones.
 struct Numbers(u64);
 
 impl Numbers {
@@ -44,7 +44,7 @@ impl Numbers {
     }
 }
 
-/// Records of counters: two files, of a rank and of all.
+/// Returns records of counters for two files: one of a single rank, one of all ranks.
 fn counters(order: Order, [before, ints, floats]: [usize; 3], seed: u64) -> Vec<u8> {
     let (mut out, mut numbers) = (Out::new(order), Numbers(seed));
     for (id, rank) in [(11, 3), (22, u64::MAX)] {
@@ -56,7 +56,7 @@ fn counters(order: Order, [before, ints, floats]: [usize; 3], seed: u64) -> Vec<
     out.bytes
 }
 
-/// Records of files and ranks, whose whole numbers come from a function of their place, and whose times are 0.5 s; and so many words behind them.
+/// Returns records of files and ranks: integers are computed from their index, times are 0.5 s, and `behind` further words follow.
 pub(super) fn counters_of(
     records: &[(u64, u64)],
     [before, ints, floats, behind]: [usize; 4],
@@ -73,7 +73,7 @@ pub(super) fn counters_of(
     out.bytes
 }
 
-/// Records that an old version has mixed with streams: the count of `fopen` is the 7th counter.
+/// Returns POSIX records of an old version that also counts streams: the 7th counter is the number of `fopen` calls.
 fn oldest_posix(order: Order) -> Vec<u8> {
     let (mut out, mut numbers) = (Out::new(order), Numbers(7));
     for (id, fopens) in [(11, 0), (22, 5), (22, u64::MAX)] {
@@ -123,7 +123,7 @@ fn lustre_v1(order: Order) -> Vec<u8> {
     out.bytes
 }
 
-/// Records of DXT in two streams, as two ranks write them.
+/// Returns DXT records in two streams, as written by two ranks.
 fn dxt_streams(order: Order, threads: bool) -> Vec<Vec<u8>> {
     let rank = |rank: u64| {
         let mut out = Out::new(order);
@@ -139,7 +139,7 @@ fn dxt_streams(order: Order, threads: bool) -> Vec<Vec<u8>> {
     vec![rank(0), rank(1)]
 }
 
-/// A record of DXT with one write.
+/// Returns a DXT record with a single write.
 pub(super) fn one_segment(offset: u64, bytes: u64) -> Vec<u8> {
     let mut out = Out::new(Order::Little);
     dxt(&mut out, [11, 0], &[(offset, bytes)], &[], false);
@@ -169,7 +169,7 @@ pub(super) fn module(place: usize, version: u32, bytes: Vec<u8>) -> WrittenModul
     }
 }
 
-/// Every module in its newest version, and one that no reader knows.
+/// Returns a log with every module in its newest version, and one unknown module.
 pub(super) fn newest(order: Order, compression: u8) -> Written {
     let dxt = |place, version, threads| WrittenModule {
         place,
@@ -195,14 +195,14 @@ pub(super) fn newest(order: Order, compression: u8) -> Written {
             dxt(10, 2, true),
             dxt(11, 3, true),
             module(14, 1, vec![1; 100]),
-            // one has a bin too many, as Darshan 3.4.0 to 3.4.3 can write it
+            // one record has a bin too many, as Darshan 3.4.0 to 3.4.3 may write
             module(15, 1, heatmap(order, &[6, 7, 6])),
             module(40, 1, vec![2; 100]),
         ],
     }
 }
 
-/// Every module in the version before, in a log of Darshan 3.3.
+/// Returns a log of Darshan 3.3 with every module in the previous version.
 fn older() -> Written {
     let order = Order::Little;
     let dxt = |place, version| WrittenModule {
@@ -231,7 +231,7 @@ fn older() -> Written {
     }
 }
 
-/// Every module in its first version.
+/// Returns a log with every module in its first version.
 fn oldest() -> Written {
     let order = Order::Little;
     Written {
@@ -256,7 +256,7 @@ fn oldest() -> Written {
     }
 }
 
-/// POSIX in its second version, in a log of Darshan 3.1.
+/// Returns a log of Darshan 3.1 with POSIX in its second version.
 fn second() -> Written {
     let mut log = oldest();
     log.version = "3.10";
@@ -265,7 +265,7 @@ fn second() -> Written {
     log
 }
 
-/// The log of a process that keeps it up while it runs.
+/// Returns the log that a process updates while it runs.
 fn unfinished() -> Written {
     let mut log = newest(Order::Little, 2);
     log.partial = 0;
@@ -275,7 +275,7 @@ fn unfinished() -> Written {
     log
 }
 
-/// A small log with every kind of record, whose bytes are not compressed.
+/// Returns a small log with every kind of record, not compressed.
 pub(super) fn uncompressed(order: Order) -> Written {
     let mut log = newest(order, 2);
     log.job.truncate(1150);
@@ -295,7 +295,8 @@ fn all() -> [(&'static str, Written); 6] {
     ]
 }
 
-/// Into the directory of `CVC_MADE_LOGS`, if somebody wants to run the tools on them: the expected output comes from there.
+/// Writes the logs into the directory in `CVC_MADE_LOGS`, if it is set, in order to run Darshan's tools on them: this is how the expected output
+/// was made.
 #[test]
 fn made_logs_are_files_that_are_read() {
     let temporary = tempfile::tempdir().unwrap();
@@ -310,12 +311,12 @@ fn made_logs_are_files_that_are_read() {
     }
 }
 
-/// Of these the tool loses the last two or four times, which it shows as zero: it moves too few bytes.
+/// Returns whether Darshan's tool shows the last two or four times of this log as zero, because it moves too few bytes.
 fn old_posix(name: &str) -> bool {
     ["made-older", "made-second"].contains(&name)
 }
 
-/// Module, rank, record and counter of a line.
+/// Returns module, rank, record and counter of a line.
 fn counter(line: &str) -> Vec<&str> {
     line.split('\t').take(4).collect()
 }
@@ -325,7 +326,7 @@ fn is_as_printed(name: &str) {
     let (_, log) = all().into_iter().find(|(known, _)| *known == name).unwrap();
     let text = read(&log.bytes()).unwrap();
     let theirs = printed(&format!("{name}.parser"));
-    // of a run without an end the tool calculates a time below zero
+    // for a run without an end, the tool computes a negative time
     let wanted =
         |line: &&str| is_head(line) && !line.contains("<UNKNOWN>") && !line.contains("time: -");
     let head: Vec<_> = theirs.lines().filter(wanted).collect();
@@ -353,7 +354,7 @@ fn is_as_printed(name: &str) {
         .lines()
         .filter(|line| line.starts_with(" X_") || line.starts_with("# DXT, "))
         .filter(|line| !line.contains("number of threads") && !line.contains("Lustre"));
-    // the tool also shows `N/A` for threads, and on Lustre the storage targets: `[5]`
+    // the tool also shows `N/A` for threads and, on Lustre, the storage targets: `[5]`
     let shown = |line: &str| {
         let words = line.split_whitespace();
         let words: Vec<_> = words
@@ -407,7 +408,7 @@ fn the_other_byte_order_gives_the_same() {
         let little = read(&newest(Order::Little, compression).bytes()).unwrap();
         let big = read(&newest(Order::Big, compression).bytes()).unwrap();
         assert!(!big.counters.is_empty() && !big.dxt.is_empty());
-        // the sizes of what is compressed differ
+        // sizes of compressed data differ
         let head = |lines: &[String]| -> Vec<String> {
             let lines = lines.iter().filter(|line| !line.contains(" module: "));
             lines.cloned().collect()
@@ -470,7 +471,7 @@ fn the_last_times_of_old_records_of_posix_are_kept() {
     }
 }
 
-/// Darshan's tool moves the reads by one here, and loses the last.
+/// Here Darshan's tool shifts the reads by one bin, and loses the last bin.
 #[test]
 fn a_record_with_a_bin_too_few_gets_an_empty_one() {
     let mut log = newest(Order::Little, 0);

@@ -1,4 +1,4 @@
-//! How much memory reading takes: measured in a process of its own, since tests share one.
+//! Measures the memory that reading takes, in a separate process, because all tests share one process.
 
 use super::write::{Order, Out};
 use cvc_trace::{DarshanVisitor, Event, FileId, Missing, Process, ProcessId, Sink, read_dxt};
@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// What reading may take with all that a process of tests has anyway.
+/// Maximum peak memory, KiB, including that of a test process that does nothing.
 const LIMIT_KIB: u64 = 64 << 10;
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ struct Everything;
 
 impl DarshanVisitor for Everything {}
 
-/// Writes a log whose names and records come from functions, in as little memory as it is read.
+/// Writes a log whose names and records come from functions; takes as little memory as reading it.
 fn write_log(
     path: &Path,
     modules: &[(usize, u32)],
@@ -87,7 +87,7 @@ fn write_log(
     file.flush().unwrap();
 }
 
-/// What stands before the segments of a record.
+/// Returns the head of a DXT record, which precedes the segments.
 fn dxt_head(id: u64, rank: u64, counts: [u64; 2]) -> Vec<u8> {
     let mut out = Out::new(Order::Little);
     out.words(&[id, rank, 0]);
@@ -96,8 +96,8 @@ fn dxt_head(id: u64, rank: u64, counts: [u64; 2]) -> Vec<u8> {
     out.bytes
 }
 
-/// Reads the log of `CVC_MEMORY_LOG`, and prints what it has and the most memory that was taken: the other tests of this file start it so. By
-/// itself it reads a log of one segment.
+/// Reads the log in `CVC_MEMORY_LOG`, and prints what it contains and the peak memory. The other tests of this file start this test in a process.
+/// Without the variable it reads a log with one segment.
 #[test]
 fn read_in_a_process_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn read_in_a_process_of_its_own() {
     io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Peak memory in KiB, events, files, processes, and what is missing.
+/// Returns the peak memory in KiB, and the numbers of events, files, processes and missing parts.
 #[track_caller]
 fn measure(path: &Path) -> [u64; 5] {
     let test = "darshan::memory::read_in_a_process_of_its_own";
@@ -189,7 +189,7 @@ fn counts_that_are_not_true_take_no_memory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let huge = [i64::MAX as u64, i64::MAX as u64];
-    // the same bytes as records of DXT, bins, and stripes: the first words are a number, a rank, and a count
+    // the same bytes as records of DXT, heat maps and striping: the first words are an ID, a rank and a count
     let modules = [(8, 1), (8, 2), (10, 2), (11, 1), (15, 1)];
     for module in modules {
         write_log(

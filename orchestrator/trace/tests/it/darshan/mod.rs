@@ -1,4 +1,4 @@
-//! Logs of Darshan: what its own tools print of them, and what they are made into here.
+//! Logs of Darshan, compared with the output of Darshan's tools, and with the logs generated here.
 
 mod damage;
 mod events;
@@ -21,7 +21,7 @@ fn log_bytes(name: &str) -> Vec<u8> {
     fs::read(data(&format!("{name}.darshan"))).unwrap()
 }
 
-/// What one of Darshan's tools printed.
+/// Returns the output of one of Darshan's tools.
 fn printed(name: &str) -> String {
     let mut text = String::new();
     let file = fs::File::open(data(&format!("{name}.txt.gz"))).unwrap();

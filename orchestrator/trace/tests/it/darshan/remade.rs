@@ -1,4 +1,4 @@
-//! Logs of real runs, written again in another way.
+//! Rewrites logs of real runs with another byte order and compression.
 
 use super::{
     log_bytes,
@@ -20,7 +20,7 @@ fn inflate(mut bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Takes a log apart that is compressed with zlib, of version 3.41 and little-endian, and gives it in another order, with threads for DXT if wanted.
+/// Decodes a log (zlib, version 3.41, little-endian) and returns it in another byte order and compression, optionally with threads in DXT.
 fn take_apart(log: &[u8], order: Order, compression: u8, threads: bool) -> Written {
     let part = |at: usize| {
         let (offset, bytes) = (word(&log[at..]) as usize, word(&log[at + 8..]) as usize);
@@ -60,7 +60,7 @@ fn take_apart(log: &[u8], order: Order, compression: u8, threads: bool) -> Writt
             ),
             false => (version, words(&bytes)),
         };
-        // cut anywhere: a record may begin in one stream and end in the next
+        // an arbitrary position: a record may begin in one stream and end in the next
         let (first, second) = bytes.split_at(bytes.len() / 3);
         let streams = vec![first.to_vec(), second.to_vec()];
         modules.push(WrittenModule {

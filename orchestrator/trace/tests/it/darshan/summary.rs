@@ -1,4 +1,4 @@
-//! Sums of counters: those that `darshan-parser --total` prints of real runs, and of made logs what was put in.
+//! Compares sums of counters with the output of `darshan-parser --total` for real runs, and with the known content of generated logs.
 
 use super::{
     data, log_bytes,
@@ -104,7 +104,7 @@ fn dfs_and_daos_are_read_and_others_are_named_with_their_size() {
     let dfs = summary.module(DarshanModule::Dfs).unwrap();
     assert!(dfs.info.partial);
     let sums = dfs.sums.as_ref().unwrap();
-    // OPENS is the first and GLOBAL_OPENS the second counter, READS and READXS the fifth and sixth, of two records
+    // two records: OPENS is the first counter and GLOBAL_OPENS the second; READS is the fifth and READXS the sixth
     assert_eq!(sums.opens(), Some(2 * (1 + 2)));
     assert_eq!(sums.reads(), Some(2 * (5 + 6)));
     assert_eq!(
@@ -152,7 +152,7 @@ fn sums_end_at_the_largest_number_and_what_is_not_counted_is_unknown() {
     let of = &sums.files[0];
     let spread = of.read_by.unwrap();
     assert_eq!((spread.processes, sums.files.len()), (2, 1));
-    // files of HDF5 have no reads, and an old version no flushes
+    // HDF5 files have no counter of reads, and the old version has none of flushes
     let old = counters_of(&[(11, 0)], [0, 1, 4, 0], |_| 7);
     let sums = summary_of(&with(vec![made::module(3, 2, old)]).bytes());
     let h5f = sums
@@ -184,7 +184,7 @@ fn every_record_is_handed_over_with_its_name() {
     assert_eq!(all[1].2, None);
 }
 
-/// Two ranks that write 5 times 1000 bytes to files of their own, 9 lines of text, and collectively and independently to one file.
+/// Two ranks write 5 times 1000 bytes to separate files and 9 lines of text, and write collectively and independently to one file.
 #[test]
 fn totals_are_of_the_lowest_layer_and_streams_count() {
     let of = |name: &str| summarize(&data(name)).unwrap();

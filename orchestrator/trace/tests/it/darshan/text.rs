@@ -1,4 +1,4 @@
-//! What was read, as `darshan-parser` and `darshan-dxt-parser` print it.
+//! Formats what was read like `darshan-parser` and `darshan-dxt-parser`.
 
 use cvc_trace::{
     DarshanCompression, DarshanCounters, DarshanHeader, DarshanHeatmap, DarshanJob, DarshanLog,
@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-/// The lines of both tools, without what they explain.
+/// The lines of both tools, without their explanations.
 #[derive(Default)]
 pub(super) struct Text {
     pub(super) head: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Text, TraceError> {
     Ok(text)
 }
 
-/// One blank for many.
+/// Replaces each sequence of blanks by one blank.
 pub(super) fn squeeze(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -68,7 +68,7 @@ impl Text {
         ));
     }
 
-    /// Prints what is only complete when the next record begins.
+    /// Prints a record that is complete only when the next record begins.
     fn flush(&mut self) {
         if let Some((heatmap, bins)) = self.heatmap.take() {
             let line = |text: &mut Self, counter: &str, value: &str| {
@@ -144,7 +144,7 @@ impl Text {
                 line(&format!("LUSTRE_COMP{number}_{counter}"), value);
             }
             for stripe in 0..of.stripe_count {
-                // a log that is cut off has fewer
+                // a truncated log has fewer
                 if let Some(target) = targets.next() {
                     let counter = format!("LUSTRE_COMP{number}_OST_ID_{stripe}");
                     line(&counter, target.to_string());

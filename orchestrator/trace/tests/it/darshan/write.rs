@@ -1,4 +1,4 @@
-//! Writes logs that no run at hand has written: other versions, byte orders and compressions.
+//! Writes logs for which there is no real run: other versions, byte orders and compressions.
 
 use bzip2::write::BzEncoder;
 use flate2::write::ZlibEncoder;
@@ -10,7 +10,7 @@ pub(super) enum Order {
     Big,
 }
 
-/// Bytes of a region, written in one order or the other.
+/// Bytes of a region, written in one of the two byte orders.
 pub(super) struct Out {
     pub(super) order: Order,
     pub(super) bytes: Vec<u8>,
@@ -44,7 +44,7 @@ impl Out {
         self.word(float.to_bits());
     }
 
-    /// Text in a field of so many bytes.
+    /// Writes text into a field of `bytes` bytes.
     pub(super) fn text(&mut self, text: &[u8], bytes: usize) {
         let end = self.bytes.len() + bytes;
         self.bytes.extend(text);
@@ -55,19 +55,19 @@ impl Out {
 
 #[derive(Clone)]
 pub(super) struct WrittenModule {
-    /// Its place in the header.
+    /// Index of the module in the header.
     pub(super) place: usize,
     pub(super) version: u32,
-    /// What every rank wrote, each a stream of its own.
+    /// The data that each rank wrote, as separate streams.
     pub(super) streams: Vec<Vec<u8>>,
 }
 
-/// A log before it is compressed.
+/// A log before compression.
 #[derive(Clone)]
 pub(super) struct Written {
     pub(super) version: &'static str,
     pub(super) order: Order,
-    /// As in the header: 0 zlib, 1 bzip2, 2 none.
+    /// Compression as in the header: 0 zlib, 1 bzip2, 2 none.
     pub(super) compression: u8,
     pub(super) partial: u64,
     pub(super) job: Vec<u8>,
@@ -131,7 +131,7 @@ impl Written {
     }
 }
 
-/// The record of the job, of version 3.41 or older.
+/// Returns the record of the job, of version 3.41 (`wide`) or older.
 pub(super) fn job(order: Order, wide: bool, end: u64, text: &[u8]) -> Vec<u8> {
     let mut out = Out::new(order);
     out.word(1000);
@@ -149,7 +149,7 @@ pub(super) fn job(order: Order, wide: bool, end: u64, text: &[u8]) -> Vec<u8> {
     out.bytes
 }
 
-/// A record of DXT. A thread's number in a segment where `threads` is set.
+/// Returns a DXT record. With `threads`, segments contain a thread number.
 pub(super) fn dxt(
     out: &mut Out,
     [id, rank]: [u64; 2],

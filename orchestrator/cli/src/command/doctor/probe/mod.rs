@@ -1,12 +1,10 @@
-//! `cvc doctor --probe`: a small checkpoint and its restart with each MPI library, as runs take them.
+//! `cvc doctor --probe`: takes and restarts a small checkpoint with each MPI library, in the same way as runs do.
 
 mod trial;
 
 use crate::command::temporary;
-use crate::{args::Where, exit_status::ExitStatus, failure, machine::machine, text::paragraph};
-use cvc_controller::runner::find_node_program;
+use crate::{exit_status::ExitStatus, failure, text::paragraph};
 use cvc_core::campaign::{SiteKind, Spec};
-use cvc_core::plan;
 use cvc_core::units::counted;
 use cvc_engine::{
     attempt::ReadySite,
@@ -16,24 +14,24 @@ use cvc_show::Table;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::io::Write;
-use trial::{Attempt, Cell, Column, Failure, Tried, Used};
+use trial::{Attempt, Cell, CellFailure, Column, TriedCell, UsedSoftware};
 
-/// A row of the matrix.
-struct Row {
+/// A row of the matrix: a library on a site.
+struct ProbeRow {
     site: String,
     mpi: String,
     launcher: String,
     nodes: u32,
     is_cluster: bool,
     cells: [Cell; 5],
-    failure: Option<Failure>,
+    failure: Option<CellFailure>,
     hint: String,
-    /// What is known of this library even where the trial has shown no trouble.
+    /// Known problems of this library, even if the trial did not meet them.
     warnings: Vec<String>,
 }
 
-impl Row {
-    /// What was tried, in messages.
+impl ProbeRow {
+    /// Returns the name of the trial for messages.
     fn name(&self) -> String {
         format!(
             "{} on {}, {}",
@@ -44,36 +42,29 @@ impl Row {
     }
 }
 
-/// What was tried, and what could not be.
+/// Results of all trials, and combinations that could not be tried.
 #[derive(Default)]
-pub(super) struct Probed {
-    rows: Vec<Row>,
-    /// What is missing on which site.
+pub(super) struct ProbeReport {
+    rows: Vec<ProbeRow>,
+    /// Missing software, each with its site.
     missing: Vec<(String, Missing)>,
     is_interrupted: bool,
 }
 
-/// Tries every MPI library of every site. `sites` are those of this machine.
+/// Tries every MPI library of every site. `sites` contains the sites on this machine.
 ///
 /// # Errors
-/// When cvc does not find its own program, or the one for nodes.
+/// cvc cannot find its own program, or the one for nodes.
 pub(super) async fn probe(
     spec: &Spec,
     sites: &IndexMap<String, ReadySite>,
-) -> Result<Probed, failure::Failure> {
-    let base = machine(&Where {
-        campaigns: "campaigns".into(),
-    })
-    .options()?;
-    if spec.sites.values().any(|s| s.cluster.is_some()) {
-        find_node_program(spec, &plan::build(spec), &base)?;
-    }
-    let interrupted = temporary::listen();
-    let mut probed = Probed::default();
+) -> Result<ProbeReport, failure::Failure> {
+    let (base, interrupted) = temporary::begin(spec)?;
+    let mut probed = ProbeReport::default();
     for (name, site) in &spec.sites {
         let (libraries, missing, nodes) = match (sites.get(name), &site.cluster) {
             (Some(ready), _) => of_machine(ready),
-            // what its nodes have is seen when the site is opened
+            // software on the nodes of a cluster is checked when the site is opened
             (None, Some(cluster)) if site.kind != SiteKind::Ec2 => (
                 site.mpi.keys().cloned().collect(),
                 Vec::new(),
@@ -84,8 +75,8 @@ pub(super) async fn probe(
                 },
             ),
             _ => {
-                let what =
-                    "its machines exist only while its campaign runs: nothing was tried".to_owned();
+                let what = "its machines exist only while its campaign runs: nothing was tested"
+                    .to_owned();
                 probed.missing.push((
                     name.clone(),
                     Missing {
@@ -110,7 +101,7 @@ pub(super) async fn probe(
                 mpi,
                 nodes,
             };
-            let Tried {
+            let TriedCell {
                 cells,
                 failure,
                 used,
@@ -136,7 +127,7 @@ pub(super) async fn probe(
                 ),
             };
             let is_cluster = site.cluster.is_some();
-            probed.rows.push(Row {
+            probed.rows.push(ProbeRow {
                 site: name.clone(),
                 mpi: mpi.clone(),
                 launcher,
@@ -152,7 +143,7 @@ pub(super) async fn probe(
     Ok(probed)
 }
 
-/// Libraries to try on this machine, what is missing, and the numbers of nodes.
+/// Returns what to try on this machine: its MPI libraries, missing software, and numbers of nodes.
 fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
     let mut missing: Vec<Missing> = ready
         .mpi
@@ -166,14 +157,14 @@ fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
         .map(|(name, _)| name.clone())
         .collect();
     if let Some(absent) = ready.missing_driven_checkpointer() {
-        // without it nothing can be tried
+        // without DMTCP nothing can be tried
         missing.insert(0, absent.clone());
         there.clear();
     }
     (there, missing, vec![1])
 }
 
-/// The launcher of a library of this machine, as it is called there.
+/// Returns the file name of the launcher of a library on this machine.
 fn launcher_here(ready: &ReadySite, mpi: &str) -> Option<String> {
     ready
         .mpi
@@ -185,8 +176,8 @@ fn launcher_here(ready: &ReadySite, mpi: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// How to correct a trial that failed: what is known of the library, else by how far it came.
-fn hint(attempt: &Attempt<'_>, cells: &[Cell; 5], used: Option<&Used>) -> String {
+/// Returns how to correct a failed trial: from known problems of the library, otherwise from the step that failed.
+fn hint(attempt: &Attempt<'_>, cells: &[Cell; 5], used: Option<&UsedSoftware>) -> String {
     if let Some(used) = used.filter(|used| !used.warnings.is_empty()) {
         return used.warnings.join("; ");
     }
@@ -203,22 +194,22 @@ fn hint(attempt: &Attempt<'_>, cells: &[Cell; 5], used: Option<&Used>) -> String
     match failed {
         Some(Column::Starts) => match family {
             Some(family) if attempt.nodes > 1 => {
-                format!("see whether a run without DMTCP starts on these nodes (cvc doctor {}); {}", attempt.site, family.hang_hint())
+                format!("check whether a run without DMTCP starts on these nodes (cvc doctor {}); {}", attempt.site, family.hang_hint())
             }
-            _ => "see whether a program of this library starts without cvc and without DMTCP; the log tells who refused".into(),
+            _ => "check whether a program with this library starts without cvc and DMTCP; the log names the cause".into(),
         },
         Some(Column::CheckpointTaken | Column::ImagesComplete) => {
-            "see the space and the speed of the storage area; DMTCP 4.2 or newer and a ch3 or ch4:ofi build of MPICH, or Open MPI, are known to work".into()
+            "check the space and speed of the storage area; DMTCP 4.2 or newer and a ch3 or ch4:ofi build of MPICH, or Open MPI, are known to work".into()
         }
         Some(Column::Restarts | Column::ResultVerified) => {
             "try again while the machine is idle; if that fails as well, measure sizes only with this library (moment = \"size-only\"), or use a ch3 or ch4:ofi build of MPICH, or Open MPI, with DMTCP 4.2 or newer".into()
         }
-        None => format!("correct what the message names, then try again; `cvc doctor` checks the site `{}` without a run", attempt.site),
+        None => format!("fix the reported cause, then try again; `cvc doctor` checks the site `{}` without a run", attempt.site),
     }
 }
 
-impl Probed {
-    /// The exit code.
+impl ProbeReport {
+    /// Returns the exit code of the command.
     pub(super) fn status(&self) -> ExitStatus {
         let failed = |cluster: bool| {
             self.rows
@@ -236,17 +227,10 @@ impl Probed {
         }
     }
 
-    /// Shows the matrix, and below it why something does not work.
+    /// Prints the matrix, and below it why a step failed.
     pub(super) fn show(&self, out: &mut impl Write) -> std::io::Result<()> {
-        if self.is_interrupted {
-            writeln!(
-                out,
-                "stopped: the trial under way was ended, and nothing of it is left"
-            )?;
-        }
-        if self.rows.is_empty() && !self.is_interrupted {
-            writeln!(out, "no checkpoint could be tried")?;
-        }
+        let none = "no checkpoint could be tested";
+        temporary::show_none(out, self.is_interrupted, self.rows.is_empty(), none)?;
         if !self.rows.is_empty() {
             let titles = Column::ALL.map(Column::title);
             let mut matrix = Table::plain(
@@ -289,7 +273,7 @@ impl Probed {
             )?;
         }
         for row in &self.rows {
-            let Some(Failure { what, log }) = &row.failure else {
+            let Some(CellFailure { what, log }) = &row.failure else {
                 continue;
             };
             writeln!(
@@ -323,9 +307,9 @@ impl Probed {
         Ok(())
     }
 
-    /// The matrix for scripts.
+    /// Returns the matrix as JSON.
     pub(super) fn to_json(&self) -> Value {
-        let cells = |row: &Row| -> serde_json::Map<String, Value> {
+        let cells = |row: &ProbeRow| -> serde_json::Map<String, Value> {
             let name =
                 |column: Column| json!(column).as_str().unwrap_or_default().replace('-', "_");
             Column::ALL

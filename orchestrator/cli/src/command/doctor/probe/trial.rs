@@ -1,4 +1,4 @@
-//! One trial: a small campaign of one run in a temporary directory, which takes a checkpoint and restarts it.
+//! One trial: a campaign of one run in a temporary directory. The run takes a small checkpoint and is restarted from it.
 
 use crate::command::temporary::{self, name_of};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -18,19 +18,19 @@ use cvc_session::{Scratch, Trial};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Time limit of the program until it is ended after its checkpoint, and again of its restart, seconds.
+/// Time limit of the program until it is killed after its checkpoint, and separately of its restart, seconds.
 const RUN_S: u32 = 50;
 /// Time limit of the checkpoint, seconds.
 const CHECKPOINT_S: u32 = 40;
-/// Time limit of a trial once its run has begun: that of the program and of its restart, and time to end them. With it, nobody waits
-/// for more than two minutes.
+/// Time limit of a trial from the start of its run: the limits of the program and its restart, plus time to end them. It keeps the wait below two
+/// minutes.
 const LIMIT: Duration = Duration::from_secs(115);
-/// Ranks of every trial.
+/// Number of ranks of every trial.
 const RANKS: f64 = 2.0;
-/// Lines of a log that are shown.
+/// Maximum number of lines shown of a log.
 const LOG_LINES: usize = 6;
 
-/// The stencil kernel, which verifies its result, in a size that computes for some seconds. Ranks that wait give up their core.
+/// Descriptor of the stencil kernel, which verifies its result, with a size that computes for some seconds. Waiting ranks yield their core.
 const APP: &str = r#"schema = 1
 name = "probe"
 title = "cvc's stencil kernel, some seconds long"
@@ -49,7 +49,7 @@ forbid = '^Verification = FAILED'
 step = '^Time step (\d+)'
 "#;
 
-/// What a trial shows, in this order.
+/// The columns of the matrix of trials, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Column {
@@ -79,7 +79,7 @@ impl Column {
         }
     }
 
-    /// Logs of a run that explain why it came no further than this.
+    /// Returns the logs of a run that explain why it failed at this step.
     fn logs(self) -> &'static [&'static str] {
         match self {
             Self::Starts => &["stderr", "coordinator.out", "stdout"],
@@ -99,33 +99,33 @@ impl Column {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub(super) enum Cell {
-    /// It works.
+    /// The step succeeded, after this time.
     Works { seconds: f64 },
-    /// It does not, after this time.
+    /// The step failed, after this time.
     Fails { seconds: f64 },
-    /// It was not reached.
+    /// An earlier step failed.
     NotReached,
 }
 
-/// Why a trial came no further.
+/// Why a trial failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Failure {
+pub(super) struct CellFailure {
     pub(super) what: String,
-    /// The log, and its last lines.
+    /// The name of the log that explains the failure, and the log's last lines.
     pub(super) log: Option<(String, Vec<String>)>,
 }
 
-/// What a run used, by its own description.
+/// Software used by a run, from its records.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Used {
+pub(super) struct UsedSoftware {
     /// File name of the launcher.
     pub(super) launcher: String,
-    /// What is known of this very version or device of the MPI library.
+    /// Known problems of this version or device of the MPI library.
     pub(super) warnings: Vec<String>,
 }
 
-impl Used {
-    /// Reads the description in the directory of a run.
+impl UsedSoftware {
+    /// Reads the used software from the records in a run's directory.
     fn read(directory: &Utf8Path) -> Option<Self> {
         #[derive(Deserialize)]
         struct Library {
@@ -150,29 +150,29 @@ impl Used {
 
 /// The result of a trial.
 #[derive(Debug)]
-pub(super) struct Tried {
+pub(super) struct TriedCell {
     pub(super) cells: [Cell; 5],
-    pub(super) failure: Option<Failure>,
-    /// What the run used, if it came as far as that.
-    pub(super) used: Option<Used>,
-    /// Whether the user stopped it.
+    pub(super) failure: Option<CellFailure>,
+    /// Software that the run used, if the run recorded it.
+    pub(super) used: Option<UsedSoftware>,
+    /// Whether the user stopped the trial.
     pub(super) is_interrupted: bool,
 }
 
-/// What is tried.
+/// The MPI library and checkpointer under trial.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt<'a> {
-    /// The campaign that has the site.
+    /// The campaign that the site belongs to.
     pub(super) spec: &'a Spec,
     pub(super) site: &'a str,
-    /// The site.
+    /// The settings of the site.
     pub(super) settings: &'a Site,
     pub(super) mpi: &'a str,
     pub(super) nodes: u32,
 }
 
 impl Attempt<'_> {
-    /// The name of the trial in messages.
+    /// Returns the name of the trial for messages.
     pub(super) fn name(&self) -> String {
         format!(
             "{} on {}, {}",
@@ -182,11 +182,11 @@ impl Attempt<'_> {
         )
     }
 
-    /// The campaign of the trial: the site as the user has it, with one library and one run.
+    /// Returns the campaign of the trial: the site's settings with only one library, and one run.
     fn campaign(&self) -> Result<Spec, SourceErrors> {
         let mut site = self.settings.clone();
         site.mpi.retain(|name, _| name == self.mpi);
-        // two ranks must do on one core as well
+        // on one core both ranks share it
         site.oversubscribe |= site.cluster.is_none();
         let campaign = SmallCampaign {
             name: "doctor-probe".into(),
@@ -200,7 +200,10 @@ impl Attempt<'_> {
                 nodes => Mapping::even(nodes, 1),
             },
             mpi: vec![self.mpi.to_owned()],
-            checkpointers: vec![CheckpointerKind::Dmtcp],
+            checkpointers: CheckpointerKind::all_driven()
+                .map(|(kind, _)| kind)
+                .take(1)
+                .collect(),
         };
         campaign.into_spec(|run, checkpoint| {
             run.repeats = 1;
@@ -212,8 +215,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Carries the trial out, and leaves nothing of it.
-    pub(super) async fn carry_out(&self, base: &Options, interrupted: &StopSignal) -> Tried {
+    /// Runs the trial, and removes its files.
+    pub(super) async fn carry_out(&self, base: &Options, interrupted: &StopSignal) -> TriedCell {
         let spec = match self.campaign() {
             Ok(spec) => spec,
             Err(errors) => return failed_before(errors.to_string()),
@@ -238,19 +241,19 @@ impl Attempt<'_> {
         if let Err(error) = scratch.close() {
             tried.failure = Some(failure(error.to_string()));
         }
-        Tried {
+        TriedCell {
             is_interrupted: trial.is_interrupted,
             ..tried
         }
     }
 }
 
-fn failure(what: String) -> Failure {
-    Failure { what, log: None }
+fn failure(what: String) -> CellFailure {
+    CellFailure { what, log: None }
 }
 
-fn failed_before(what: String) -> Tried {
-    Tried {
+fn failed_before(what: String) -> TriedCell {
+    TriedCell {
         cells: [Cell::NotReached; 5],
         failure: Some(failure(what)),
         used: None,
@@ -258,8 +261,8 @@ fn failed_before(what: String) -> Tried {
     }
 }
 
-/// Judges what was seen of a run and what its directory holds.
-fn judge(trial: &Trial, start: Instant) -> Tried {
+/// Evaluates a run from its events and the contents of its directory.
+fn judge(trial: &Trial, start: Instant) -> TriedCell {
     let now = Instant::now();
     let Some(began) = trial.began() else {
         return failed_before("the run never began".into());
@@ -288,7 +291,7 @@ fn judge(trial: &Trial, start: Instant) -> Tried {
         .any(|l| l.starts_with("Time step ") || l.starts_with("Verification = "));
     let (outcome, has_ended) = (trial.outcome(), trial.ended().is_some());
     let succeeded = outcome == Some(&Outcome::Succeeded);
-    // what works, and for how long it took; in the order of the columns
+    // whether each step succeeded and its time, in the order of the columns
     let works = [
         (
             checkpoint.is_some(),
@@ -326,26 +329,29 @@ fn judge(trial: &Trial, start: Instant) -> Tried {
         }
     }
     let failure = match (outcome, stopped_at) {
-        (Some(Outcome::Failed { cause, detail }), column) => Some(Failure {
+        (Some(Outcome::Failed { cause, detail }), column) => Some(CellFailure {
             what: format!("{}: {detail}", name_of(*cause)),
             log: column.and_then(|column| last_of(&directory, column)),
         }),
         (Some(Outcome::Succeeded), _) => None,
-        // it was ended early, which its caller explains
+        // the run was ended early, and the caller explains why
         (None, _) => {
-            tracing::debug!(after_s = start.elapsed().as_secs_f64(), "a trial was ended");
+            tracing::debug!(
+                after_s = start.elapsed().as_secs_f64(),
+                "a trial was interrupted"
+            );
             None
         }
     };
-    Tried {
+    TriedCell {
         cells,
         failure,
-        used: Used::read(&directory),
+        used: UsedSoftware::read(&directory),
         is_interrupted: false,
     }
 }
 
-/// The last lines of the first log of a run that says something.
+/// Returns the name and the last lines of the run's first log that is not empty.
 fn last_of(directory: &Utf8Path, column: Column) -> Option<(String, Vec<String>)> {
     column.logs().iter().find_map(|name| {
         let bytes = std::fs::read(directory.join(name)).ok()?;

@@ -1,10 +1,10 @@
-//! Calls that fail although nothing is wrong with them: too many, a cloud that is unwell, answers that are lost, clocks that are wrong.
+//! Tests of calls that fail although they are correct: too many calls, an overloaded cloud, lost answers, wrong clocks.
 
 use super::{AT_ONCE, ONE, ends, scripted, small, steps};
 use crate::cluster_faults::steps::{SECOND, turn};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require, wait_until};
 
-/// All that a campaign asks of a cloud.
+/// All calls that a campaign makes to a cloud.
 const ACTIONS: [&str; 26] = [
     "DescribeInstanceTypes",
     "DescribeInstanceTypeOfferings",
@@ -53,7 +53,7 @@ fn too_many_calls_and_a_cloud_that_is_unwell_are_gone_through() {
             _ => Fault::error(action, "Unavailable", 503),
         });
     }
-    // those that change something are hit by all of it, and answers are lost
+    // calls that change something suffer all faults, including lost answers
     for action in [
         "ImportKeyPair",
         "CreateSecurityGroup",
@@ -85,8 +85,8 @@ fn an_order_whose_answer_is_lost_launches_nothing_twice_also_after_a_kill() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
     let cloud = small("lost", "");
-    // opened, started, site-opened, lease-intended, and then the answer, heard at a later attempt, is not written down any more
-    // all attempts that a call has, and then those of the same order again
+    // opened, started, site-opened, lease-intended; then the answer, received at a later attempt, is not journalled. First all attempts of one call
+    // fail, and then those of the repeated order.
     cloud
         .cloud
         .fault(Fault::lost_answer("RunInstances").times(7));
@@ -106,9 +106,13 @@ fn an_order_whose_answer_is_lost_launches_nothing_twice_also_after_a_kill() {
     );
     let launched = cloud.cloud.instances();
     assert_eq!(launched.len(), 1);
-    // it looks before it would ask again
+    // it searches for the instances before it would order again
     let output = cloud.run().expect(0);
-    assert!(output.stderr.contains("found what "), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("found the instances that "),
+        "{}",
+        output.stderr
+    );
     assert_eq!(
         cloud
             .cloud
@@ -165,7 +169,7 @@ fn credentials_that_expire_in_a_run_stop_nothing_if_they_are_there_again_in_time
     wait_until("calls that are refused", 60 * SECOND, || {
         cloud.cloud.calls().len() > before + 1
     });
-    // the run goes on, and so does the next
+    // the run continues, and so does the next one
     cloud.on.go(1);
     cloud.on.wait_start(2);
     cloud.cloud.restore_credentials();
@@ -194,10 +198,10 @@ fn expired_credentials_are_reported_with_what_is_left_and_later_nothing_is() {
         "{}",
         output.stderr
     );
-    // what could be done without the cloud is done
+    // all work that does not need the cloud is done
     cloud.on.campaign.assert_whole(2);
     assert_eq!(cloud.alive().len(), 1);
-    // still
+    // still unreachable
     let output = cloud.ends(&["run", "campaign.toml"], 9);
     assert!(output.stderr.contains("aws sso login"), "{}", output.stderr);
     cloud.cloud.restore_credentials();

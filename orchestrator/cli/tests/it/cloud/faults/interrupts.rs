@@ -1,4 +1,4 @@
-//! Ctrl-C, at each stage.
+//! Tests of Ctrl-C at each stage.
 
 use super::{AT_ONCE, ONE, ends, scripted, steps};
 use crate::cluster_faults::steps::{SECOND, controller_below, interrupt, interrupt_twice, turn};
@@ -10,7 +10,7 @@ use std::process::Stdio;
 fn while_instances_boot_and_while_they_are_set_up_nothing_is_left() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
-    // two, so that there is something to set up
+    // two instances, because a single one needs hardly any set-up
     let cloud = scripted(
         Cloud::builder(),
         "early",
@@ -63,7 +63,7 @@ fn in_a_run_once_finishes_it_and_twice_cuts_it_off() {
     interrupt(&cvc);
     wait_until("it to be heard", 20 * SECOND, || {
         cvc.stderr_so_far()
-            .contains("stopping after the run under way")
+            .contains("stopping after the current run")
     });
     assert!(cloud.on.campaign.finishes().is_empty() && cloud.alive().len() == 1);
     cloud.on.go(1);

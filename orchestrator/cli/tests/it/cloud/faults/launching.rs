@@ -1,4 +1,4 @@
-//! Instances that cannot be had there, or do not come up.
+//! Tests of instances that cannot be launched, or do not start.
 
 use super::{AT_ONCE, ONE, scripted, small};
 use crate::cluster_faults::steps::turn;
@@ -19,7 +19,7 @@ fn without_room_on_the_spot_market_it_is_on_demand_and_in_the_zone_that_has_some
             .matching("Placement.AvailabilityZone", "us-east-1a")
             .always(),
     );
-    // nobody need be allowed to ask for quotas
+    // queries of quotas need not be allowed
     cloud
         .cloud
         .fault(Fault::error("GetServiceQuota", "AccessDeniedException", 400).always());
@@ -33,7 +33,7 @@ fn without_room_on_the_spot_market_it_is_on_demand_and_in_the_zone_that_has_some
         ),
         (1, false, "us-east-1b")
     );
-    // three zones of the spot market, one on demand, and the one that it is in the end: each is asked once
+    // three zones on the spot market, one on demand, and the zone that succeeds: each is requested once
     let released = cloud.released();
     assert_eq!(released.len(), 5, "{released:?}");
     assert!(
@@ -232,7 +232,7 @@ fn an_instance_that_stays_unreachable_is_reported() {
 fn an_instance_whose_status_checks_fail_is_replaced_before_the_time_is_up() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
-    // of two: the other one is kept
+    // of two instances, the other one is kept
     let cloud = scripted(
         Cloud::builder(),
         "ill",

@@ -1,4 +1,4 @@
-//! Instances that go in the middle of a run, and more of them than there were.
+//! Tests of instances that disappear during a run, and of fleets that need more instances than they have.
 
 use super::{AT_ONCE, ONE, ends, steps, text};
 use crate::cluster_faults::steps::{SECOND, turn};
@@ -23,7 +23,7 @@ fn instances_that_somebody_else_terminates_cost_an_attempt_and_are_replaced_also
         detail.contains(&format!("the instance {second} was terminated")),
         "{detail}"
     );
-    // with the one that was there and a new one
+    // on the remaining instance and a new one
     cloud.on.wait_start(2);
     cloud.on.go(2);
     cloud.on.wait_start(3);

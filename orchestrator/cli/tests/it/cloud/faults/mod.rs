@@ -1,5 +1,5 @@
-//! What goes wrong in a cloud: in each case the right cause is told with its hint, no run is lost or doubled, nothing is left, and the campaign
-//! goes on where it can.
+//! Tests of faults in a cloud: in each case the right cause is reported with its hint, no run is lost or run twice, nothing is left, and the campaign
+//! continues if possible.
 
 mod calls;
 mod interrupts;
@@ -19,13 +19,13 @@ use cvc_testkit::{
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
-/// Says that it has begun, and ends at once.
+/// A script that records its start and ends at once.
 const AT_ONCE: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\necho SUCCESS\n";
 
-/// One run over a node.
+/// One run on one node.
 const ONE: &str = "mapping = \"1Nx1P\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n";
 
-/// A campaign of a script on instances; `ec2` are further keys of their table, `rest` follows the application.
+/// Returns a campaign of a script on instances. `ec2` contains further keys of the instances' table, `rest` follows the application.
 fn scripted(
     builder: CloudBuilder,
     name: &str,
@@ -38,7 +38,7 @@ fn scripted(
     let cloud = builder.start(&lab);
     let text = text(&cloud, nodes, ec2, rest);
     let cloud = OnCloud::new(lab, cloud, name, &text);
-    // the user of instances is not root
+    // the user on instances is not root
     let shared = cloud.on.lab.shared();
     let open = |mode| fs::Permissions::from_mode(mode);
     fs::write(shared.join("starts"), "").expect("writes");
@@ -48,7 +48,7 @@ fn scripted(
     cloud
 }
 
-/// The text of such a campaign.
+/// Returns the text of such a campaign.
 fn text(cloud: &Cloud, nodes: u32, ec2: &str, rest: &str) -> String {
     format!(
         "{}[matrix]\napp = \"script\"\nmpi = \"mpich5\"\n{rest}",
@@ -56,18 +56,18 @@ fn text(cloud: &Cloud, nodes: u32, ec2: &str, rest: &str) -> String {
     )
 }
 
-/// One instance, and one run that ends at once.
+/// Returns a campaign with one instance, and one run that ends at once.
 fn small(name: &str, ec2: &str) -> OnCloud {
     scripted(Cloud::builder(), name, 1, ec2, AT_ONCE, ONE)
 }
 
-/// Runs that go on when the test says so.
+/// Returns a campaign whose runs continue when the test allows it.
 fn steps(name: &str, nodes: u32, ec2: &str, rest: &str) -> OnCloud {
     scripted(Cloud::builder(), name, nodes, ec2, STEPS, rest)
 }
 
 impl OnCloud {
-    /// Instances that are there or come up.
+    /// Returns the instances that run or start.
     fn alive(&self) -> Vec<Instance> {
         self.cloud
             .instances()
@@ -76,7 +76,7 @@ impl OnCloud {
             .collect()
     }
 
-    /// Starts `cvc` without some variables.
+    /// Starts `cvc` without some environment variables.
     fn start_without(&self, args: &[&str], variables: &[&str]) -> cvc_testkit::Running {
         let mut command = self.on.command(args);
         for variable in variables {
@@ -85,13 +85,13 @@ impl OnCloud {
         cvc_testkit::Running::start(command)
     }
 
-    /// `cvc` to its end.
+    /// Runs `cvc` to its end.
     #[track_caller]
     fn ends(&self, args: &[&str], code: i32) -> Finished {
         crate::cluster_faults::steps::ends(self.on.start(args), code)
     }
 
-    /// Why orders came to nothing, or to an end.
+    /// Returns why orders failed or ended.
     fn released(&self) -> Vec<String> {
         self.on
             .campaign
@@ -101,7 +101,7 @@ impl OnCloud {
             .collect()
     }
 
-    /// Each order is over, once; nothing is left in the cloud and here.
+    /// Checks that each order has ended once, and that nothing is left in the cloud and on this machine.
     #[track_caller]
     fn assert_over(&self) {
         let names = |kind: &str| -> Vec<String> {

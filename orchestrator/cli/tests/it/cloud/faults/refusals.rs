@@ -1,4 +1,4 @@
-//! What a cloud cannot know, and a cloud that cannot be reached: told soon, with nothing launched.
+//! Tests of unknown names and of an unreachable cloud: they are reported early, and nothing is launched.
 
 use super::{ONE, ends, small, text};
 use crate::cluster_faults::steps::turn;
@@ -13,7 +13,7 @@ fn wrong_names_are_reported_before_anything_is_launched() {
     let image = Cloud::image(&cloud.cloud, "x86_64");
     let wrong = [
         (
-            // named as instance types are: only the cloud knows that there is none
+            // a well-formed name of an instance type: only the cloud knows that it does not exist
             good.replace("c5.xlarge", "c5.8xlarge"),
             "unknown instance type c5.8xlarge; its family has c5.",
         ),
@@ -63,7 +63,7 @@ fn missing_credentials_and_endpoints_are_reported_soon() {
     assert!(cloud.cloud.calls().is_empty());
     cloud.assert_over();
 
-    // nobody listens there: each attempt is refused at once
+    // nothing listens at this address, so each attempt is refused at once
     let deaf = [("AWS_ENDPOINT_URL", "http://127.0.0.1:9")];
     let output = ends(cloud.start_with(&["run", "campaign.toml"], &deaf), 3);
     assert!(

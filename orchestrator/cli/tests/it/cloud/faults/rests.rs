@@ -1,4 +1,4 @@
-//! What cannot be removed.
+//! Tests of resources that cannot be removed.
 
 use super::small;
 use crate::cluster_faults::steps::turn;
@@ -9,7 +9,7 @@ fn a_group_that_stays_in_use_is_reported_and_removed_later_by_down() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
     let mut cloud = small("held", "");
-    // ten minutes otherwise
+    // instead of ten minutes
     cloud.on.campaign.env("CVC_REMOVE_LIMIT_S", "6");
     cloud.cloud.hold_group(usize::MAX);
     let output = cloud.run().expect(9);
@@ -37,7 +37,7 @@ fn a_group_that_stays_in_use_is_reported_and_removed_later_by_down() {
         left.instances.is_empty() && left.security_groups.len() == 1,
         "{left}"
     );
-    // still
+    // still in use
     cloud.ends(&["down", "campaign.toml"], 9);
     cloud.cloud.hold_group(2);
     let output = cloud.ends(&["down", "campaign.toml"], 0);
@@ -49,7 +49,7 @@ fn a_group_that_stays_in_use_is_reported_and_removed_later_by_down() {
     cloud.assert_over();
     let output = cloud.ends(&["down", "campaign.toml"], 0);
     assert!(
-        output.stdout.contains("nothing of held was open"),
+        output.stdout.contains("held had nothing running"),
         "{}",
         output.stdout
     );

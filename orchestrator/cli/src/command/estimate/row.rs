@@ -1,0 +1,169 @@
+//! Times of phases at a place (site, library, storage area), parsed from the output of a replay.
+
+use super::{ior::IorTimes, place::TrialPlace};
+use cvc_model::stats::Summary;
+use cvc_session::Trial;
+use serde::Serialize;
+
+/// The workload class of replays.
+pub const CLASS: &str = "model";
+
+/// Mean time over repetitions of the replay.
+#[derive(Serialize)]
+pub struct ReplayTime {
+    pub mean_s: f64,
+    /// Lower end of the 95 % interval; `None` for a single repetition.
+    pub low_s: Option<f64>,
+    pub high_s: Option<f64>,
+}
+
+impl ReplayTime {
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let summary = Summary::of(values)?;
+        Some(Self {
+            mean_s: summary.mean,
+            low_s: summary.interval.map(|ends| ends.low.max(0.0)),
+            high_s: summary.interval.map(|ends| ends.high),
+        })
+    }
+
+    pub fn text(&self) -> String {
+        match (self.low_s, self.high_s) {
+            (Some(low), Some(high)) => {
+                format!("{:.3} s ({low:.3} to {high:.3})", self.mean_s)
+            }
+            _ => format!("{:.3} s", self.mean_s),
+        }
+    }
+}
+
+/// Estimated time of one phase of a family of similar phases.
+#[derive(Serialize)]
+pub struct PhaseTime {
+    pub first: u32,
+    pub count: u32,
+    pub bytes: u64,
+    pub each: ReplayTime,
+    /// Time of one phase in the traced run, seconds.
+    pub traced_s: f64,
+    /// |estimated - traced| / traced, percent.
+    pub error_pct: Option<f64>,
+    /// Time by IOR with the published rule, seconds; `None` without IOR, and for a phase that only syncs.
+    pub ior_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub struct Row {
+    pub site: String,
+    pub mpi: String,
+    pub storage: String,
+    /// I/O time of all replayed phases, each counted as often as it occurs in the program.
+    pub io: Option<ReplayTime>,
+    pub phases: Vec<PhaseTime>,
+    /// Time that the replay took in total, seconds.
+    pub replay_s: Option<f64>,
+    /// Why there is no estimate.
+    pub problem: Option<String>,
+    /// I/O time of all replayed phases by IOR with the published rule, seconds.
+    pub ior_s: Option<f64>,
+    /// Why IOR gave no time.
+    pub ior_problem: Option<String>,
+    /// Date of the storage profile, if the times are interpolated from one.
+    pub measured_on: Option<String>,
+}
+
+/// Returns the number between two parts of a line, and the rest of the line.
+fn between<'t>(line: &'t str, before: &str, after: &str) -> Option<(f64, &'t str)> {
+    let (number, rest) = line.split_once(before)?.1.split_once(after)?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// Times parsed from the output of a replay.
+pub struct Printed {
+    pub totals: Vec<f64>,
+    /// For each family: its first phase, the number of its phases, bytes, and seconds of each repetition.
+    pub phases: Vec<(u32, u32, u64, Vec<f64>)>,
+    pub wall_s: Option<f64>,
+}
+
+impl Printed {
+    pub fn of(trial: &Trial) -> Self {
+        let mut printed = Self {
+            totals: Vec::new(),
+            phases: Vec::new(),
+            wall_s: trial.records().value("wall_s"),
+        };
+        for line in trial.text("stdout").lines() {
+            if let Some((total, _)) = between(line, ": ", " s of I/O") {
+                printed.totals.push(total);
+            }
+            let phase = || {
+                let (number, rest) = between(line, ": phase ", ": ")?;
+                let (seconds, rest) = rest.split_once(" s for each of ")?;
+                let (count, size) = rest.split_once(", ")?;
+                let bytes = size.split_once(" bytes")?.0.parse().ok()?;
+                Some((
+                    number as u32,
+                    seconds.parse().ok()?,
+                    count.parse().ok()?,
+                    bytes,
+                ))
+            };
+            if let Some((number, seconds, count, bytes)) = phase() {
+                let mut known = printed.phases.iter_mut();
+                match known.find(|(known, ..)| *known == number) {
+                    Some((.., all)) => all.push(seconds),
+                    None => printed.phases.push((number, count, bytes, vec![seconds])),
+                }
+            }
+        }
+        printed
+    }
+}
+
+impl Row {
+    pub fn of(place: &TrialPlace<'_>) -> Self {
+        Self {
+            site: place.name.to_owned(),
+            mpi: place.mpi.to_owned(),
+            storage: place.storage.to_owned(),
+            io: None,
+            phases: Vec::new(),
+            replay_s: None,
+            problem: None,
+            ior_s: None,
+            ior_problem: None,
+            measured_on: None,
+        }
+    }
+
+    pub fn take(&mut self, printed: Printed) {
+        self.io = ReplayTime::of(&printed.totals);
+        self.replay_s = printed.wall_s;
+        let phase = |(first, count, bytes, all): (u32, u32, u64, Vec<f64>)| {
+            Some(PhaseTime {
+                first,
+                count,
+                bytes,
+                each: ReplayTime::of(&all)?,
+                traced_s: 0.0,
+                error_pct: None,
+                ior_s: None,
+            })
+        };
+        self.phases = printed.phases.into_iter().filter_map(phase).collect();
+        if self.io.is_none() {
+            self.problem = Some("the replay printed no time".to_owned());
+        }
+    }
+
+    pub fn take_ior(&mut self, times: &IorTimes) {
+        let mut all = 0.0;
+        for phase in &mut self.phases {
+            let of = times.iter().find(|(first, _)| *first == phase.first);
+            phase.ior_s = of.map(|(_, seconds)| *seconds);
+            all += phase.ior_s.unwrap_or(0.0) * f64::from(phase.count);
+        }
+        self.ior_s = Some(all);
+    }
+}

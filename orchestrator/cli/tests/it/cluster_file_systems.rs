@@ -1,0 +1,277 @@
+//! Tests of file systems that cvc deploys on a lab's nodes as storage of a site: real servers, runs on them, their counters, and the loss of servers.
+
+use crate::common::cluster::{LIMIT, OnLab, ssh_site};
+use cvc_testkit::{Finished, Lab, Tool, campaign::read_json, require, wait_until};
+use serde_json::Value;
+use std::{collections::BTreeMap, fs, time::Duration};
+
+const MOOSEFS: &str = "storage.pfs = { path = \"/mnt/pfs\", kind = \"shared\", count_operations = true, deploy = { file_system = \"moosefs\", \
+                       metadata = [\"n3\"], data = [\"n2\", \"n3\"], directory = \"/scratch-local/servers\" } }";
+const GLUSTERFS: &str = "storage.pfs = { path = \"/mnt/pfs\", kind = \"shared\", count_operations = true, deploy = { file_system = \"glusterfs\", \
+                         data = [\"n2\", \"n3\"], directory = \"/scratch-local/servers\" } }";
+
+/// Kinds of operations that caches do not answer: equal runs have equal counts.
+const EXACT: [&str; 6] = ["create", "open", "sync", "close", "rename", "unlink"];
+
+/// Returns a lab and a campaign of the stencil kernel, which writes its own checkpoints.
+fn deployed(storage: &str, matrix: &str) -> OnLab {
+    let kernel =
+        "app = \"kernel-stencil\"\nclass = \"S\"\nmpi = \"mpich5\"\ncheckpointer = \"application\"";
+    deployed_with(storage, &format!("{kernel}\n{matrix}"))
+}
+
+fn deployed_with(storage: &str, matrix: &str) -> OnLab {
+    let lab = Lab::builder().nodes(3).scratch_mib(1024).build();
+    let text = format!(
+        "{}[matrix]\n{matrix}\n",
+        ssh_site(3, storage).replace(
+            "family = \"mpich\"",
+            "family = \"mpich\"\nenv = { MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }",
+        )
+    );
+    let mut on = OnLab::new(lab, "deployed", &text);
+    let ansible = Tool::Ansible.find().expect("the test requires it");
+    let path = format!(
+        "{}:{}",
+        ansible.parent().expect("a directory").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    on.campaign.env("PATH", &path);
+    on
+}
+
+fn install(on: &OnLab) -> Finished {
+    let args = ["install", "lab", "--tags", "storage", "--json"];
+    on.start(&args).wait(LIMIT).expect(0)
+}
+
+/// Returns the operations of a run by kind.
+fn operations(on: &OnLab, run: &str) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    for record in on.campaign.records(run) {
+        if record["name"] == "metadata_operations" {
+            let kind = record["labels"]["kind"]
+                .as_str()
+                .expect("a kind")
+                .to_owned();
+            *found.entry(kind).or_default() += record["value"].as_f64().expect("a number");
+        }
+    }
+    found
+}
+
+/// Returns the operations of all runs, by layout and mapping.
+fn by_point(on: &OnLab) -> BTreeMap<String, Vec<BTreeMap<String, f64>>> {
+    let mut found: BTreeMap<String, Vec<BTreeMap<String, f64>>> = BTreeMap::new();
+    for run in on.campaign.run_names() {
+        let description = read_json(&on.campaign.run_dir(&run).join("run.json"));
+        let point = &description["point"];
+        let layout = point["layout"].as_str().unwrap_or("strided");
+        let name = format!("{layout} {}", point["mapping"].as_str().expect("a mapping"));
+        found.entry(name).or_default().push(operations(on, &run));
+    }
+    found
+}
+
+fn assert_gone(on: &OnLab) {
+    let down = on
+        .start(&["down", "campaign.toml", "--storage"])
+        .wait(LIMIT)
+        .expect(0);
+    assert!(
+        down.stderr
+            .contains("the file system of the storage area pfs is gone")
+            || down
+                .stdout
+                .contains("the file system of the storage area pfs is gone"),
+        "{}{}",
+        down.stdout,
+        down.stderr
+    );
+    for name in ["n1", "n2", "n3"] {
+        let node = on.lab.node(name);
+        for server in [
+            "mfsmaster",
+            "mfschunkserver",
+            "mfsmount",
+            "glusterd",
+            "glusterfsd",
+        ] {
+            wait_until("the end of the servers", Duration::from_secs(20), || {
+                node.processes(server).is_empty()
+            });
+        }
+        let left =
+            node.shell("grep -c ' /mnt/pfs ' /proc/mounts || :; ls -A /mnt /scratch-local || :");
+        assert!(
+            left.starts_with('0') && !left.contains("pfs") && !left.contains("servers"),
+            "{name}: {left}"
+        );
+    }
+}
+
+#[test]
+fn moosefs_is_deployed_counts_equal_runs_equally_and_is_taken_down() {
+    require!(Tool::MooseFs, Tool::Ansible, Tool::Mpich5);
+    let on = deployed(
+        MOOSEFS,
+        "mapping = [\"1Nx2P\", \"2Nx1P\"]\nlayout = [\"segmented\", \"per-process\"]\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 300",
+    );
+    install(&on);
+    let again = install(&on);
+    let ended = again
+        .stdout
+        .lines()
+        .filter(|line| line.contains("\"ended\""))
+        .next_back();
+    let ended: Value = serde_json::from_str(ended.expect("an end")).expect("JSON");
+    for node in ["n1", "n2", "n3"] {
+        assert_eq!(ended["hosts"][node]["changed"], 0, "{}", again.stdout);
+    }
+    let ran = on.run();
+    if ran.code != Some(0) {
+        for failed in on.campaign.failures() {
+            eprintln!("{failed:?}");
+        }
+        let outputs = "tail -n 20 campaigns/deployed/runs/*.failed-*/stderr >&2";
+        let _ = std::process::Command::new("sh")
+            .args(["-c", outputs])
+            .current_dir(on.campaign.dir())
+            .status();
+    }
+    ran.expect(0);
+    on.campaign.assert_whole(8);
+    let points = by_point(&on);
+    assert_eq!(points.len(), 4);
+    for (name, runs) in &points {
+        eprintln!("{name}: {runs:?}");
+        for kind in EXACT {
+            assert_eq!(runs[0][kind], runs[1][kind], "{kind} of {name}");
+        }
+        assert!(runs[0]["create"] >= 1.0, "{name}: {:?}", runs[0]);
+    }
+    // two processes write three checkpoints, alternating between two files
+    assert!(points["per-process 2Nx1P"][0]["create"] > points["segmented 2Nx1P"][0]["create"]);
+    for run in on.campaign.run_names() {
+        let facts = read_json(&on.campaign.run_dir(&run).join("facts.json"));
+        let file_system = &facts["file_system"];
+        assert_eq!(
+            (
+                &file_system["type"],
+                &file_system["metadata"],
+                &file_system["data"]
+            ),
+            (&"moosefs".into(), &"n3".into(), &"n2 n3".into())
+        );
+        assert_eq!(facts["operations_unknown"], Value::Null);
+    }
+    let report = fs::read_to_string(on.campaign.dir().join("reports/deployed/report.md"));
+    let report = report.expect("a report");
+    for text in ["Layouts of checkpoints", "messages to metadata servers"] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+    assert_gone(&on);
+}
+
+#[test]
+fn glusterfs_is_deployed_counts_creates_equally_and_is_taken_down() {
+    require!(Tool::Gluster, Tool::Ansible, Tool::Mpich5);
+    let on = deployed(
+        GLUSTERFS,
+        "mapping = \"2Nx1P\"\nlayout = [\"segmented\", \"per-process\"]\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 300",
+    );
+    install(&on);
+    install(&on);
+    on.run().expect(0);
+    on.campaign.assert_whole(4);
+    for (name, runs) in by_point(&on) {
+        eprintln!("{name}: {runs:?}");
+        assert!(runs[0]["create"] >= 1.0, "{name}: {runs:?}");
+        assert_eq!(runs[0]["create"], runs[1]["create"], "{name}: {runs:?}");
+    }
+    assert_gone(&on);
+}
+
+#[test]
+fn another_mount_and_fewer_servers_keep_runs_from_starting() {
+    require!(Tool::MooseFs, Tool::Ansible, Tool::Mpich5);
+    let on = deployed(
+        MOOSEFS,
+        "mapping = \"2Nx1P\"\nlayout = \"delegated\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120",
+    );
+    let said = |finished: Finished| format!("{}{}", finished.stdout, finished.stderr);
+    let before = said(on.run());
+    assert!(
+        before.contains("storage area pfs (/mnt/pfs) is MooseFS, but n1 has"),
+        "{before}"
+    );
+    on.lab
+        .node("n2")
+        .shell("mkdir -p /mnt/pfs; mount -t tmpfs tmpfs /mnt/pfs");
+    let refused = on
+        .start(&["install", "lab", "--tags", "storage"])
+        .wait(LIMIT);
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    let refused = said(refused);
+    assert!(
+        refused.contains("/mnt/pfs has tmpfs from tmpfs mounted, not moosefs"),
+        "{refused}"
+    );
+    on.lab.node("n2").shell("umount /mnt/pfs");
+    install(&on);
+    on.lab
+        .node("n2")
+        .shell("mfschunkserver -c /scratch-local/servers/pfs/mfschunkserver.cfg stop");
+    let fewer = said(on.run());
+    assert!(
+        fewer.contains("has 1 of its 2 data servers: none is running on n2"),
+        "{fewer}"
+    );
+    install(&on);
+    on.run().expect(0);
+    on.campaign.assert_whole(1);
+    assert_gone(&on);
+}
+
+/// Waits until the run writes, kills a server, and returns cause and detail of the failure.
+fn failure_after(on: &OnLab, node: &str, server: &str) -> (String, String) {
+    let running = on.start(&["run", "campaign.toml"]);
+    wait_until("the first data of the run", LIMIT, || {
+        let found = on
+            .lab
+            .node("n1")
+            .shell("find /mnt/pfs -name 'part.*' -size +1M | head -1");
+        !found.is_empty()
+    });
+    on.lab
+        .node(node)
+        .shell(&format!("pkill -KILL -x {server} && touch /shared/killed"));
+    let ended = running.wait(LIMIT);
+    let failures = on.campaign.failures();
+    let last = failures.last().cloned();
+    last.unwrap_or_else(|| panic!("no failure: {}{}", ended.stdout, ended.stderr))
+}
+
+#[test]
+fn a_run_whose_file_system_loses_a_server_fails_by_this_cause() {
+    require!(Tool::MooseFs, Tool::Ansible, Tool::Mpich5);
+    let on = deployed_with(
+        MOOSEFS,
+        "app = \"script\"\nmpi = \"mpich5\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 45",
+    );
+    // each process reads the other's data, of which the lost server has a half
+    on.set_script(
+        "mine=$PMI_RANK; other=$((1 - mine))\n\
+        for k in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=old.$mine.$k bs=1M count=2 conv=fsync 2>/dev/null || exit 1; done\n\
+        dd if=/dev/zero of=part.$mine bs=1M count=4 conv=fsync 2>/dev/null\n\
+        until [ -e /shared/killed ]; do sleep 0.2; done\n\
+        cat old.$other.* >/dev/null || exit 1\n\
+        echo SUCCESS",
+    );
+    install(&on);
+    let (cause, detail) = failure_after(&on, "n2", "mfschunkserver");
+    assert_eq!(cause, "node-lost", "{detail}");
+    let part = "has 1 of its 2 data servers: none is running on n2";
+    assert!(detail.contains(part), "{detail}");
+    assert_gone(&on);
+}

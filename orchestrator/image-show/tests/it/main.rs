@@ -1,7 +1,0 @@
-//! Tests of `cvc image`.
-#![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
-
-#[path = "../../../image/tests/it/common/mod.rs"]
-mod common;
-mod directory;
-mod estimate;
