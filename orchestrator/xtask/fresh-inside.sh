@@ -25,6 +25,8 @@ fi
 if [ -n "$TARGET" ]; then
     export CARGO_TARGET_DIR=/target
 fi
+# the clone is compiled once
+export CARGO_INCREMENTAL=0
 unset NEWCOMER TARGET ROOT TOOLCHAIN
 export HOME="$home"
 cd "$home/cvc"
