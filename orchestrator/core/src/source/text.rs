@@ -242,15 +242,8 @@ fn listed(name: &str, known: &[&str]) -> String {
 
 /// Rewords an error of the TOML decoder; returns the message and a hint.
 pub fn plain_words(message: &str) -> (String, Option<String>) {
-    let names = |text: &str| {
-        text.split('`')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
     if let Some(rest) = message.strip_prefix("unknown field ") {
-        let names = names(rest);
+        let names = quoted_names(rest);
         let (wrong, known) = names
             .split_first()
             .map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
@@ -264,7 +257,7 @@ pub fn plain_words(message: &str) -> (String, Option<String>) {
         );
     }
     if let Some(rest) = message.strip_prefix("unknown variant ") {
-        let names = names(rest);
+        let names = quoted_names(rest);
         let (wrong, known) = names
             .split_first()
             .map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
@@ -278,42 +271,14 @@ pub fn plain_words(message: &str) -> (String, Option<String>) {
         );
     }
     if let Some(rest) = message.strip_prefix("missing field ") {
-        let key = names(rest).concat();
+        let key = quoted_names(rest).concat();
         return (
             format!("the key `{key}` is missing"),
             Some(format!("add `{key} = ...` to this table")),
         );
     }
-    for prefix in ["invalid type: ", "invalid value: "] {
-        if let Some((found, expected)) = message
-            .strip_prefix(prefix)
-            .and_then(|rest| rest.rsplit_once(", expected "))
-        {
-            let found = found
-                .replace("string ", "text ")
-                .replace("sequence", "list")
-                .replace("map", "table")
-                .replace("floating point", "number");
-            if expected == "any value" && found.ends_with(" as i128") {
-                let number = names(&found).concat();
-                return (
-                    format!("`{number}` has too many digits"),
-                    Some("write a number with at most 18 digits".to_owned()),
-                );
-            }
-            let expected = match expected {
-                "i64" | "i32" => "a whole number",
-                "u64" | "u32" => "a whole number that is not negative",
-                "f64" => "a number",
-                "a boolean" => "true or false",
-                "a string" => "a text in quotes",
-                "a sequence" => "a list",
-                "a map" => "a table",
-                other => other,
-            };
-            let hint = format!("write {expected} here");
-            return (format!("expected {expected}, found {found}"), Some(hint));
-        }
+    if let Some(words) = plain_type(message) {
+        return words;
     }
     let known = [
         (
@@ -341,6 +306,43 @@ pub fn plain_words(message: &str) -> (String, Option<String>) {
         message.replace('\n', ", "),
         Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()),
     )
+}
+
+/// Returns message and hint for a value of the wrong type.
+fn plain_type(message: &str) -> Option<(String, Option<String>)> {
+    let (found, expected) = ["invalid type: ", "invalid value: "]
+        .into_iter()
+        .find_map(|prefix| message.strip_prefix(prefix)?.rsplit_once(", expected "))?;
+    let found = found
+        .replace("string ", "text ")
+        .replace("sequence", "list")
+        .replace("map", "table")
+        .replace("floating point", "number");
+    if expected == "any value" && found.ends_with(" as i128") {
+        let number = quoted_names(&found).concat();
+        return Some((
+            format!("`{number}` has too many digits"),
+            Some("write a number with at most 18 digits".to_owned()),
+        ));
+    }
+    let expected = match expected {
+        "i64" | "i32" => "a whole number",
+        "u64" | "u32" => "a whole number that is not negative",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        other => other,
+    };
+    let hint = format!("write {expected} here");
+    Some((format!("expected {expected}, found {found}"), Some(hint)))
+}
+
+/// Returns what is in backquotes.
+fn quoted_names(text: &str) -> Vec<String> {
+    let names = text.split('`').skip(1).step_by(2);
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -157,50 +157,7 @@ fn check(
                 "a table ends in .csv".into(),
             );
         }
-        for (c, column) in definition.columns.iter().enumerate() {
-            let way = |key: &'static str| {
-                [
-                    Step::from("tables"),
-                    t.into(),
-                    "columns".into(),
-                    c.into(),
-                    key.into(),
-                ]
-            };
-            if definition.columns[..c]
-                .iter()
-                .any(|other| other.id == column.id)
-            {
-                fail(
-                    &way("id"),
-                    format!("the column `{}` is given twice", column.id),
-                    "remove one".into(),
-                );
-            }
-            if let Some(rule) = &column.rule
-                && let Err(e) = rules::check(rule, definition)
-            {
-                fail(&way("rule"), e.message, e.hint);
-            }
-            if let Some(model) = &column.model
-                && let Err(e) = rules::check_model(model)
-            {
-                fail(&way("model"), e.message, e.hint);
-            }
-            if let Some(tolerance) = &column.tolerance {
-                let amounts: Vec<f64> = [tolerance.by, tolerance.pct]
-                    .into_iter()
-                    .flatten()
-                    .collect();
-                if amounts.is_empty() || !amounts.iter().all(|v| v.is_finite() && *v > 0.0) {
-                    fail(
-                        &way("tolerance"),
-                        "no tolerance".into(),
-                        "write by = ... (in the column's unit) or pct = ..., above 0".into(),
-                    );
-                }
-            }
-        }
+        check_columns(t, definition, &mut fail);
     }
     for (f, figure) in raw.figures.iter().enumerate() {
         let way = ["figures".into(), f.into(), "table".into()];
@@ -221,6 +178,58 @@ fn check(
         }
     }
     errors
+}
+
+/// Checks the columns of the table `t`.
+fn check_columns(
+    t: usize,
+    definition: &TableDefinition,
+    fail: &mut dyn FnMut(&[Step<'_>], String, String),
+) {
+    for (c, column) in definition.columns.iter().enumerate() {
+        let way = |key: &'static str| {
+            [
+                Step::from("tables"),
+                t.into(),
+                "columns".into(),
+                c.into(),
+                key.into(),
+            ]
+        };
+        if definition.columns[..c]
+            .iter()
+            .any(|other| other.id == column.id)
+        {
+            fail(
+                &way("id"),
+                format!("the column `{}` is given twice", column.id),
+                "remove one".into(),
+            );
+        }
+        if let Some(rule) = &column.rule
+            && let Err(e) = rules::check(rule, definition)
+        {
+            fail(&way("rule"), e.message, e.hint);
+        }
+        if let Some(model) = &column.model
+            && let Err(e) = rules::check_model(model)
+        {
+            fail(&way("model"), e.message, e.hint);
+        }
+        if let Some(tolerance) = &column.tolerance {
+            let amounts: Vec<f64> = [tolerance.by, tolerance.pct]
+                .into_iter()
+                .flatten()
+                .collect();
+            if amounts.is_empty() || !amounts.iter().all(|v| v.is_finite() && *v > 0.0) {
+                fail(
+                    &way("tolerance"),
+                    "no tolerance".into(),
+                    "write by = ... (in the column's unit) or pct = ..., above 0".into(),
+                );
+            }
+        }
+    }
 }
 
 fn read_table(

@@ -559,8 +559,10 @@ fn differences(
     let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut by: IndexSet<String> = IndexSet::new();
     let rows = rows(printed);
-    let rows = rows.iter().enumerate();
-    let chosen = rows.filter(|(_, row)| matches(&wanted.rows, row));
+    let chosen = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| matches(&wanted.rows, row));
     for ((number, row), (at, (column, own))) in
         chosen.flat_map(|row| columns.iter().enumerate().map(move |c| (row, c)))
     {

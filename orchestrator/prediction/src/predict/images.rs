@@ -253,31 +253,20 @@ fn observation(
     };
     let by_owner = ranks.iter().all(|rank| rank.has_baseline);
     let mut quantities = of_ranks(ranks, by_owner);
-    let mib = |bytes: u64| bytes as f64 / MIB;
     if is_whole {
-        let in_ranks: u64 = ranks.iter().map(|rank| file_bytes(rank)).sum();
-        let saved = tree
-            .saved
-            .iter()
-            .filter(|saved| saved.path.parent() == Some(place));
-        let (aux, aux_files) = saved.fold((0, 0), |sums, saved| {
-            (sums.0 + saved.bytes, sums.1 + saved.files)
-        });
-        quantities.extend([
-            (Quantity::Ranks, mib(in_ranks)),
-            (Quantity::RankFiles, f64::from(found)),
-            (Quantity::Aux, mib(aux)),
-            (Quantity::AuxFiles, aux_files as f64),
-        ]);
+        quantities.extend(in_all(tree, place, ranks));
         if let Some(bytes) = surplus(ranks).filter(|_| setting.load().is_some()) {
             quantities.insert(Quantity::Surplus, bytes / MIB);
         }
         if found + started >= peers {
             let in_launchers: u64 = launchers.iter().map(|image| file_bytes(image)).sum();
+            let launchers_mib = in_launchers as f64 / MIB;
+            let stored_mib =
+                quantities[&Quantity::Ranks] + launchers_mib + quantities[&Quantity::Aux];
             quantities.extend([
-                (Quantity::Launchers, mib(in_launchers)),
+                (Quantity::Launchers, launchers_mib),
                 (Quantity::LauncherFiles, f64::from(started)),
-                (Quantity::Stored, mib(in_ranks + in_launchers + aux)),
+                (Quantity::Stored, stored_mib),
             ]);
         } else {
             notes.push(format!(
@@ -304,6 +293,24 @@ fn observation(
         quantities,
         zone_ratios: BTreeMap::new(),
     })
+}
+
+/// Returns the totals of all ranks, and of what DMTCP saved beside their images, MiB and files.
+fn in_all(tree: &ImageTree, place: &Path, ranks: &[&TreeImage]) -> [(Quantity, f64); 4] {
+    let in_ranks: u64 = ranks.iter().map(|rank| file_bytes(rank)).sum();
+    let beside = tree
+        .saved
+        .iter()
+        .filter(|saved| saved.path.parent() == Some(place));
+    let (aux, aux_files) = beside.fold((0, 0), |sums, saved| {
+        (sums.0 + saved.bytes, sums.1 + saved.files)
+    });
+    [
+        (Quantity::Ranks, in_ranks as f64 / MIB),
+        (Quantity::RankFiles, ranks.len() as f64),
+        (Quantity::Aux, aux as f64 / MIB),
+        (Quantity::AuxFiles, aux_files as f64),
+    ]
 }
 
 /// Returns the means over the images of ranks, MiB.
