@@ -11,7 +11,7 @@
 
 use crate::{
     fit::{least_squares_not_negative, relative_weights},
-    stats::{Interval, mean, random, t_quantile},
+    stats::{mean, random, t_quantile},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -294,24 +294,6 @@ pub fn predicted_turning(law: &ScalingLaw, times: &[TimesAt]) -> TurningPoint {
         low: end(0.025),
         high: end(0.975),
     }
-}
-
-/// Returns the predicted seconds on this number of processes, with an interval from the law's relative errors.
-pub fn said_seconds(
-    law: &ScalingLaw,
-    processes: u32,
-    times: &[TimesAt],
-) -> (f64, Option<Interval>) {
-    let value = law.seconds(f64::from(processes));
-    let free = times.len().checked_sub(MIN_POINTS).filter(|free| *free > 0);
-    let interval = free.map(|free| {
-        let half = t_quantile(free as f64) * law.error * (times.len() as f64 / free as f64).sqrt();
-        Interval {
-            low: value * (1.0 - half).max(0.0),
-            high: value * (1.0 + half),
-        }
-    });
-    (value, interval)
 }
 
 #[cfg(test)]

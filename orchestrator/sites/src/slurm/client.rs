@@ -572,57 +572,6 @@ impl Client {
             _ => Err(self.tool_error(&argv, &output)),
         }
     }
-
-    /// Reserves nodes for this user from now on, if permitted. Succeeds if a reservation of this name exists already.
-    pub async fn reserve(
-        &self,
-        name: &str,
-        nodes: u32,
-        partition: Option<&str>,
-        minutes: u64,
-    ) -> Result<(), SlurmError> {
-        let user = self
-            .run(&words(&["id", "-un"]))
-            .await?
-            .stdout
-            .trim()
-            .to_owned();
-        let mut argv = words(&[
-            "scontrol",
-            "create",
-            "reservation",
-            &format!("reservationname={name}"),
-            "starttime=now",
-        ]);
-        argv.extend([
-            format!("duration={minutes}"),
-            format!("users={user}"),
-            format!("nodecnt={nodes}"),
-        ]);
-        argv.extend(partition.map(|p| format!("partitionname={p}")));
-        let output = self.ask(&argv).await?;
-        let exists = message(&output).to_lowercase().contains("already exists")
-            || message(&output).contains("Duplicate reservation");
-        if output.code == Some(0) || exists {
-            Ok(())
-        } else {
-            Err(self.tool_error(&argv, &output))
-        }
-    }
-
-    /// Removes a reservation, if it exists.
-    pub async fn unreserve(&self, name: &str) -> Result<(), SlurmError> {
-        let argv = words(&["scontrol", "delete", &format!("reservationname={name}")]);
-        let output = self.ask(&argv).await?;
-        let gone = message(&output)
-            .to_lowercase()
-            .contains("reservation is invalid");
-        if output.code == Some(0) || gone {
-            Ok(())
-        } else {
-            Err(self.tool_error(&argv, &output))
-        }
-    }
 }
 
 /// Parses the last line of sbatch's output: the job number and, after a semicolon, the cluster. The lines before may be a greeting of the site.

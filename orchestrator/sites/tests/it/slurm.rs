@@ -278,18 +278,6 @@ async fn what_cannot_run_is_refused_or_explained() {
         .cancel("cvc-all", Duration::from_secs(90))
         .await
         .expect("cancels");
-
-    match client.reserve("cvc-r", 2, Some("debug"), 5).await {
-        Ok(()) => {
-            client
-                .reserve("cvc-r", 2, Some("debug"), 5)
-                .await
-                .expect("is there");
-            client.unreserve("cvc-r").await.expect("removes");
-            client.unreserve("cvc-r").await.expect("is gone");
-        }
-        Err(error) => panic!("{error}"),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
