@@ -133,7 +133,7 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
     };
     // no process may stay running in any case; the first error is reported
     let closed = agent.close(&reason, last).await;
-    worked.and_then(|_| closed)
+    worked.and(closed)
 }
 
 /// A spool that this agent owns, before the agent has nodes.

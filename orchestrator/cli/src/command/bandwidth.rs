@@ -38,7 +38,7 @@ pub struct Bandwidths {
 pub fn bandwidth(args: &BandwidthArgs) -> Result<ExitStatus, Failure> {
     let found = match args.listen {
         Some(at) => {
-            let network = receive_bandwidth(at, &mut |at| note(&format!("waiting at {at}")));
+            let network = receive_bandwidth(at, &mut |at| note(format!("waiting at {at}")));
             Bandwidths {
                 network: Some(network.map_err(|error| failed(format!("{at}: {error}")))?),
                 ..Bandwidths::empty()
@@ -68,18 +68,18 @@ fn measured(args: &BandwidthArgs) -> Result<Bandwidths, Failure> {
     writers.sort_unstable();
     writers.dedup();
     let mut found = Bandwidths::empty();
-    note(&format!("memory, with {cores} threads"));
+    note(format!("memory, with {cores} threads"));
     found.memory = Some(memory_bandwidth(cores, time));
     for dir in &args.storage {
         for count in &writers {
-            note(&format!("{dir}, {count} at a time"));
+            note(format!("{dir}, {count} at a time"));
             let of = storage_bandwidth(dir.as_std_path(), *count, args.size)
                 .map_err(|error| failed(error.to_string()))?;
             found.storage.push(of);
         }
     }
     if let Some(dir) = args.storage.first() {
-        note(&format!("memory alongside a writer to {dir}"));
+        note(format!("memory alongside a writer to {dir}"));
         // leave one core to the writer
         let threads = cores.saturating_sub(1).max(1);
         let beside = memory_with_writer(dir.as_std_path(), threads, time)
@@ -87,7 +87,7 @@ fn measured(args: &BandwidthArgs) -> Result<Bandwidths, Failure> {
         found.memory_with_writer = Some(beside);
     }
     if let Some(to) = &args.to {
-        note(&format!("the network to {to}"));
+        note(format!("the network to {to}"));
         let sent = send_bandwidth(to, time);
         found.network = Some(sent.map_err(|error| Failure::Other {
             status: ExitStatus::Host,

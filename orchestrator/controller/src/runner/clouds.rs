@@ -245,7 +245,7 @@ impl Resources<'_> {
             }
             Ok(None) => {
                 self.sites.fleets.remove(site);
-                self.record.site_closed(&site)?;
+                self.record.site_closed(site)?;
                 Ok(SiteChange::Unchanged)
             }
             Err(error) => {

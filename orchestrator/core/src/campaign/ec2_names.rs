@@ -66,7 +66,7 @@ pub(super) fn is_region(text: &str) -> bool {
     let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
     matches!(area.len(), 1 | 2)
         && area[0].len() == 2
-        && area.iter().all(|word| is_word(word))
+        && area.iter().all(is_word)
         && DIRECTIONS.contains(direction)
         && !number.is_empty()
         && number.chars().all(|c| c.is_ascii_digit())

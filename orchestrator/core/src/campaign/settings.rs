@@ -84,7 +84,7 @@ fn blocks(
     if ends_early {
         let hint = format!("give a fixed number of repeats: adaptive repeats do not support {key}");
         check.fail(at(), format!("`{key}` with adaptive repeats"), hint);
-    } else if repeats % count != 0 {
+    } else if !repeats.is_multiple_of(count) {
         let hint = format!(
             "write a multiple of {count} as `repeats`, such as {}",
             repeats.next_multiple_of(count)

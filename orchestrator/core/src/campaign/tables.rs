@@ -238,8 +238,8 @@ fn check_rules(
                 &names(&|s| s.storage.keys().cloned().collect()),
             ),
             Factor::Class => check_workload(check, known, entry),
-            Factor::User(name) => {
-                if !tables.entries().any(|e| e.factor == entry.factor) {
+            Factor::User(name)
+                if !tables.entries().any(|e| e.factor == entry.factor) => {
                     let free = tables
                         .entries()
                         .filter(|e| matches!(e.factor, Factor::User(_)))
@@ -251,7 +251,6 @@ fn check_rules(
                         hint,
                     );
                 }
-            }
             // other factors have no names to check
             _ => {}
         }

@@ -198,7 +198,7 @@ fn runs_of_block(
                     .map(|(i, p)| (key(settings.seed, &[&kind, p.id.as_str()]), i))
                     .collect();
                 shuffled.sort_unstable();
-                all.extend(shuffled.into_iter().map(|(_, i)| run(&points[i], repeat)));
+                all.extend(shuffled.into_iter().map(|(_, i)| run(points[i], repeat)));
             }
             all
         }

@@ -518,7 +518,7 @@ fn order_agrees(
 ) -> Option<Agreement> {
     let differs = || compare(&later.measured, &before.measured).is_some_and(|c| c.differs());
     let is_decided = printed != 1.0 && (!wanted.value.scatters() || differs());
-    is_decided.then(|| match (measured > 1.0) == (printed > 1.0) {
+    is_decided.then_some(match (measured > 1.0) == (printed > 1.0) {
         true => Agreement::WithPrint,
         false => Agreement::Differs,
     })

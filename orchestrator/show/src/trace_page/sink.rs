@@ -180,7 +180,7 @@ impl PlotSink {
                 role.api = Some(event.api);
                 (role.bytes, role.unseen_bytes, role.placeless) = (0, 0, 0);
                 role.grid = role.grid.take().map(|_| Box::default());
-                role.users = Box::default();
+                *role.users = Default::default();
             }
         }
         role.bytes = role.bytes.saturating_add(event.bytes);
@@ -215,7 +215,7 @@ impl PlotSink {
             };
             let loser = &mut roles[self.gathered.swap_remove(least)];
             loser.grid = None;
-            loser.users = Box::default();
+            *loser.users = Default::default();
             loser.unseen_bytes = loser.bytes;
         }
         self.gathered.push(at);

@@ -367,8 +367,8 @@ pub fn hint_for_refusal(message: &str) -> &'static str {
             })
         })
     };
-    let code = lines().filter_map(|line| REFUSALS.iter().find(|(text, _)| *text == line));
-    match code.last() {
+    let mut code = lines().filter_map(|line| REFUSALS.iter().find(|(text, _)| *text == line));
+    match code.next_back() {
         Some(&(_, hint)) if hint != POLICY => hint,
         Some(_) => lines().find_map(hint_for_limit).unwrap_or(POLICY),
         None => hint_for_words(&message.to_lowercase()),

@@ -76,7 +76,7 @@ struct StatePair {
 pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
     let is_alone = args.csv.as_deref() == Some(Path::new("-"));
     let ways: Vec<Addressing> = match args.by {
-        Some(by) => vec![by.into()],
+        Some(by) => vec![by],
         None if is_alone => vec![Addressing::Address],
         None => vec![Addressing::Address, Addressing::Index],
     };

@@ -25,7 +25,7 @@ pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
         match series.add(state, &|bytes| progress.advance(bytes)) {
             Ok(record) => {
                 for (state, wrong) in series.take_made_again() {
-                    note(&format!(
+                    note(format!(
                         "rebuilt the hashes of state {state} from its stored data; {wrong}"
                     ));
                 }

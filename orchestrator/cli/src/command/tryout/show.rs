@@ -152,7 +152,7 @@ fn rank(tried: &TryResult) -> Option<(String, String)> {
 }
 
 fn stored(tried: &TryResult) -> String {
-    let size = or_dash(tried.stored_bytes.as_ref(), |v| with_size(v));
+    let size = or_dash(tried.stored_bytes.as_ref(), with_size);
     let files = tried.files.map(|files| format!(" in {files:.0} files"));
     size + &files.unwrap_or_default()
 }
@@ -276,7 +276,7 @@ fn show_several(out: &mut Blocks, commands: &[TryResult], comparisons: &[Compare
         })
     });
     row("stored", &|t| {
-        or_dash(t.stored_bytes.as_ref(), |v| with_size(v))
+        or_dash(t.stored_bytes.as_ref(), with_size)
     });
     row("checkpoint", &|t| {
         or_dash(t.checkpoint_s.as_ref(), |v| with_half(v, "s", 1.0))

@@ -146,7 +146,7 @@ pub fn forget(dir: &Path, plan: &Plan, is_forgotten: impl Fn(&Point) -> bool) {
     let text = fs::read_to_string(&journal).expect("the journal");
     let kept = text.lines().filter(|line| {
         let event: serde_json::Value = serde_json::from_str(line).expect("an event");
-        let run = event["run"].as_str().map(|run| RunId::from_written(run));
+        let run = event["run"].as_str().map(RunId::from_written);
         run.is_none_or(|run| !is_forgotten(of(&run)))
     });
     let mut renumbered = String::new();
