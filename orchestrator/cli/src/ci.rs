@@ -166,6 +166,7 @@ fn append(path: &Utf8Path, text: &str) -> Result<(), StoreError> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

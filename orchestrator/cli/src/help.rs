@@ -204,6 +204,7 @@ fn described_groups(cvc: &Command) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;

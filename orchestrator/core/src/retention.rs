@@ -53,7 +53,13 @@ impl Retention {
         let chain = u64::from(self.deltas.map_or(1, |of| of.files.max(1)));
         let changed = self.deltas.map_or(1.0, |of| of.changed.clamp(0.0, 1.0));
         // size of the file of the checkpoint with this number, from 0
-        let file = |number: u64| if number.is_multiple_of(chain) { 1.0 } else { changed };
+        let file = |number: u64| {
+            if number.is_multiple_of(chain) {
+                1.0
+            } else {
+                changed
+            }
+        };
         let copies = f64::from(self.copies.max(1));
         // further chains repeat the same values
         let count = checkpoints.unwrap_or(u64::MAX).min(keep + 2 * chain);

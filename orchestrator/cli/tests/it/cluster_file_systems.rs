@@ -121,7 +121,8 @@ fn moosefs_is_deployed_counts_equal_runs_equally_and_is_taken_down() {
     let again = install(&on);
     let ended = again
         .stdout
-        .lines().rfind(|line| line.contains("\"ended\""));
+        .lines()
+        .rfind(|line| line.contains("\"ended\""));
     let ended: Value = serde_json::from_str(ended.expect("an end")).expect("JSON");
     for node in ["n1", "n2", "n3"] {
         assert_eq!(ended["hosts"][node]["changed"], 0, "{}", again.stdout);

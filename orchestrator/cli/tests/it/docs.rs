@@ -371,11 +371,11 @@ fn completions_are_made_for_the_usual_shells() {
 
 #[test]
 fn shells_complete_campaigns_variants_sites_and_applications() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("makes");
+        std::fs::write(path, text).expect("writes");
     };
     write(
         "tune.toml",

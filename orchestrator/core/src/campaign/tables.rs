@@ -238,19 +238,18 @@ fn check_rules(
                 &names(&|s| s.storage.keys().cloned().collect()),
             ),
             Factor::Class => check_workload(check, known, entry),
-            Factor::User(name)
-                if !tables.entries().any(|e| e.factor == entry.factor) => {
-                    let free = tables
-                        .entries()
-                        .filter(|e| matches!(e.factor, Factor::User(_)))
-                        .map(|e| e.factor.name());
-                    let hint = suggestion(name, "factors", BUILT_IN.iter().copied().chain(free));
-                    check.fail(
-                        Some(entry.key.clone()),
-                        format!("unknown factor `{name}`"),
-                        hint,
-                    );
-                }
+            Factor::User(name) if !tables.entries().any(|e| e.factor == entry.factor) => {
+                let free = tables
+                    .entries()
+                    .filter(|e| matches!(e.factor, Factor::User(_)))
+                    .map(|e| e.factor.name());
+                let hint = suggestion(name, "factors", BUILT_IN.iter().copied().chain(free));
+                check.fail(
+                    Some(entry.key.clone()),
+                    format!("unknown factor `{name}`"),
+                    hint,
+                );
+            }
             // other factors have no names to check
             _ => {}
         }

@@ -121,8 +121,8 @@ impl Running {
         .expect("a request");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        answer
+
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     fn get(&self, path: &str) -> String {

@@ -8,6 +8,7 @@ mod packages;
 mod recipes;
 mod sbom;
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
 use crate::workspace;

@@ -275,9 +275,7 @@ fn show_several(out: &mut Blocks, commands: &[TryResult], comparisons: &[Compare
             with_half(v, "s", 1.0)
         })
     });
-    row("stored", &|t| {
-        or_dash(t.stored_bytes.as_ref(), with_size)
-    });
+    row("stored", &|t| or_dash(t.stored_bytes.as_ref(), with_size));
     row("checkpoint", &|t| {
         or_dash(t.checkpoint_s.as_ref(), |v| with_half(v, "s", 1.0))
     });

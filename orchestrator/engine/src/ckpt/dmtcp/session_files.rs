@@ -18,7 +18,10 @@ pub(super) async fn keep_session_files(of: &DmtcpRun<'_>) -> Result<(), RunError
     for node in used.others() {
         let kept: PathBuf = session(of, node).into();
         if of.restart.is_some() {
-            let _ = used.crew.remove(&[node], &[kept.clone()], &[], SOON).await;
+            let _ = used
+                .crew
+                .remove(&[node], std::slice::from_ref(&kept), &[], SOON)
+                .await;
         }
         used.crew
             .copy(&[node], layout.tmpdir.as_std_path(), kept, SOON)
