@@ -50,7 +50,7 @@ pub enum Tool {
     Training,
     /// The tools of [`Self::Training`] with PyTorch, for the example's variant.
     TrainingWithTorch,
-    /// The first python3 on PATH with Keras on TensorFlow, for the example's variant.
+    /// An active virtual environment with Keras on TensorFlow, for the example's variant.
     Keras,
     /// LULESH: `$CVC_LULESH_DIR/openmpi/lulesh2.0`.
     Lulesh,
@@ -152,7 +152,10 @@ impl Tool {
             }),
             Self::Training => has_modules("mpi4py, h5py, sklearn"),
             Self::TrainingWithTorch => has_modules("mpi4py, h5py, sklearn, torch"),
-            Self::Keras => modules_of(on_path("python3")?, "keras, tensorflow"),
+            Self::Keras => modules_of(
+                PathBuf::from(env::var_os("VIRTUAL_ENV")?).join("bin/python3"),
+                "keras, tensorflow",
+            ),
             Self::Lulesh => env::var_os("CVC_LULESH_DIR")
                 .map(PathBuf::from)
                 .filter(|p| p.join("openmpi/lulesh2.0").is_file()),
@@ -276,7 +279,7 @@ impl Tool {
             Self::TrainingWithTorch => {
                 "the system's Python 3 with mpi4py, h5py, scikit-learn and PyTorch (apt-get install python3-torch)"
             }
-            Self::Keras => "python3 with TensorFlow (pip install tensorflow)",
+            Self::Keras => "an active virtual environment with TensorFlow (VIRTUAL_ENV)",
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
