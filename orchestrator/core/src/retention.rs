@@ -44,6 +44,11 @@ impl Retention {
         deltas: None,
     };
 
+    /// Returns how many times the files that no later checkpoint replaces are stored after this number of checkpoints; `None` counts one.
+    pub fn left(&self, checkpoints: Option<u64>) -> f64 {
+        checkpoints.unwrap_or(1) as f64 * f64::from(self.copies.max(1))
+    }
+
     /// Returns the space of a job that takes this number of checkpoints. With `None` the number is unlimited, and [`KeptVolume::written`] is not
     /// computed.
     ///
@@ -85,6 +90,19 @@ impl Retention {
     }
 }
 
+/// Minimum MiB of a checkpoint's auxiliary files that are assumed to be shared memory. Smaller ones are scripts, which the next checkpoint replaces.
+const SHARED_MEMORY_MIB: f64 = 1.0;
+
+/// Returns the MiB of a checkpoint's auxiliary files that no later checkpoint replaces: DMTCP removes images that it replaces, but not the files of
+/// shared memory next to them. `auxiliary_mib` is for all nodes together.
+pub fn left_mib(auxiliary_mib: f64) -> f64 {
+    if auxiliary_mib >= SHARED_MEMORY_MIB {
+        auxiliary_mib
+    } else {
+        0.0
+    }
+}
+
 /// Returns the number of checkpoints that a job of `job_s` seconds takes if they are `interval_s` seconds apart; none is taken at the very end of the
 /// job.
 pub fn checkpoints_within(job_s: f64, interval_s: f64) -> u64 {
@@ -94,7 +112,7 @@ pub fn checkpoints_within(job_s: f64, interval_s: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeltaChain, KeptVolume, Retention, checkpoints_within};
+    use super::{DeltaChain, KeptVolume, Retention, checkpoints_within, left_mib};
 
     fn volume(keep: u32, deltas: Option<(u32, f64)>, checkpoints: Option<u64>) -> KeptVolume {
         let deltas = deltas.map(|(files, changed)| DeltaChain { files, changed });
@@ -132,6 +150,16 @@ mod tests {
         let two = volume(2, Some((4, 0.125)), None);
         assert_eq!(two.at_rest, 2.375);
         assert_eq!(volume(1, Some((1, 0.5)), Some(3)).at_rest, 1.0);
+    }
+
+    #[test]
+    fn files_of_shared_memory_accumulate_and_scripts_do_not() {
+        assert_eq!((left_mib(24.5), left_mib(0.02)), (24.5, 0.0));
+        let two = Retention {
+            copies: 2,
+            ..Retention::OVERWRITTEN
+        };
+        assert_eq!((two.left(Some(5)), two.left(None)), (10.0, 2.0));
     }
 
     #[test]

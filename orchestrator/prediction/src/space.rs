@@ -19,10 +19,11 @@ use crate::predict::{
 use camino::Utf8Path;
 use cvc_core::campaign::{MpiFamily, Spec};
 use cvc_core::ids::PointId;
-use cvc_core::plan::Plan;
+use cvc_core::plan::{CheckpointBytes, Plan};
 use cvc_core::point::{CheckpointerKind, Compression, PlannedPoint, Point};
 use cvc_core::quantity::Quantity;
 use cvc_core::record::names;
+use cvc_core::retention::left_mib;
 use cvc_core::units::MIB;
 use cvc_index::{FILE, Index};
 use cvc_model::{Estimate, MpiKind};
@@ -36,6 +37,9 @@ const OF_OTHER_PROGRAMS: f64 = 1.1;
 const WITHOUT_INTERVAL: f64 = 1.3;
 /// Data of each process in addition to its share of the declared data, MiB: copies of common data, and edges.
 const OWN_MIB: f64 = 2.0;
+
+/// The summary of a checkpoint's files next to the images.
+const AUXILIARY_BYTES: &str = "ckpt_bytes_aux";
 
 /// A table with one checkpoint of each NAS benchmark, by zone.
 const TABLE: &str = include_str!("../../../experiments/nas-sizes.csv");
@@ -58,14 +62,47 @@ pub enum SpaceBasis {
 pub struct CheckpointSpace {
     /// Bytes of all files.
     pub bytes: u64,
+    /// The part of `bytes` that later checkpoints do not replace.
+    pub left_bytes: u64,
     /// Source of the number.
     pub basis: SpaceBasis,
     /// Whether the program's data are included; otherwise their size is unknown.
     pub is_whole: bool,
 }
 
-/// Returns the MiB of a checkpoint of a point, and whether the program's data are included.
-type Answer = fn(&Spec, &Point, &Predictor<'_>) -> Option<(f64, bool)>;
+impl CheckpointSpace {
+    /// Returns the size of one checkpoint.
+    pub fn checkpoint_bytes(&self) -> CheckpointBytes {
+        CheckpointBytes {
+            all: self.bytes,
+            left: self.left_bytes,
+        }
+    }
+}
+
+/// The predicted size of a checkpoint.
+struct PredictedSize {
+    /// MiB of all files.
+    mib: f64,
+    /// MiB of the files next to the images, of all nodes.
+    auxiliary_mib: f64,
+    /// Whether the program's data are included.
+    is_whole: bool,
+}
+
+impl PredictedSize {
+    fn space(&self, basis: SpaceBasis) -> CheckpointSpace {
+        CheckpointSpace {
+            bytes: bytes(self.mib),
+            left_bytes: bytes(left_mib(self.auxiliary_mib)),
+            basis,
+            is_whole: self.is_whole,
+        }
+    }
+}
+
+/// Returns the size of a checkpoint of a point.
+type Answer = fn(&Spec, &Point, &Predictor<'_>) -> Option<PredictedSize>;
 
 /// Returns the space of a checkpoint for each point that takes checkpoints. `campaign` is the campaign's directory, which need not exist;
 /// unreadable parts of it count as not observed.
@@ -137,15 +174,7 @@ fn of_points(
     let mut spaces: HashMap<PointId, CheckpointSpace> = HashMap::new();
     for planned in &points {
         if let Some(most) = own.get(planned.id.as_str()).filter(|_| counts(&planned.id)) {
-            let bytes = (most * OF_OWN_RUNS).ceil() as u64;
-            spaces.insert(
-                planned.id.clone(),
-                CheckpointSpace {
-                    bytes,
-                    basis: SpaceBasis::OwnRuns,
-                    is_whole: true,
-                },
-            );
+            spaces.insert(planned.id.clone(), most.space(SpaceBasis::OwnRuns));
         }
     }
     let table = predict::parse(Utf8Path::new("nas-sizes.csv"), TABLE).unwrap_or_default();
@@ -180,7 +209,7 @@ fn of_points(
                     {
                         continue;
                     }
-                    if let Some((mib, is_whole)) = answer(spec, &planned.point, &predictor) {
+                    if let Some(size) = answer(spec, &planned.point, &predictor) {
                         let is_declared = basis == SpaceBasis::Table
                             && planned.point.checkpointer.has_own_files();
                         let basis = if is_declared {
@@ -188,13 +217,10 @@ fn of_points(
                         } else {
                             basis
                         };
-                        let space = CheckpointSpace {
-                            bytes: (mib * MIB).ceil() as u64,
-                            basis,
-                            is_whole,
-                        };
+                        let space = size.space(basis);
                         let known = spaces.entry(planned.id.clone()).or_insert(space);
                         known.bytes = known.bytes.max(space.bytes);
+                        known.left_bytes = known.left_bytes.max(space.left_bytes);
                     }
                 }
             },
@@ -203,19 +229,31 @@ fn of_points(
     spaces
 }
 
-/// Returns the maximum bytes that runs of each point stored, and the observations at all points.
-fn observed(campaign: &Utf8Path) -> (HashMap<String, f64>, Vec<Observation>) {
+/// Returns the maximum size that runs of each point stored, and the observations at all points.
+fn observed(campaign: &Utf8Path) -> (HashMap<String, PredictedSize>, Vec<Observation>) {
     let Some(index) = index(campaign) else {
         return (HashMap::new(), Vec::new());
     };
-    let stored = index
-        .summaries()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|s| s.quantity == names::CKPT_STORED_BYTES);
+    let summaries = index.summaries().unwrap_or_default();
+    let auxiliary: HashMap<&str, f64> = summaries
+        .iter()
+        .filter(|s| s.quantity == AUXILIARY_BYTES)
+        .map(|s| (s.point.as_str(), s.summary.max))
+        .collect();
+    let size = |point: &str, stored: f64| PredictedSize {
+        mib: stored * OF_OWN_RUNS / MIB,
+        auxiliary_mib: auxiliary
+            .get(point)
+            .map_or(0.0, |of| of * OF_OWN_RUNS / MIB),
+        is_whole: true,
+    };
+    let stored = summaries
+        .iter()
+        .filter(|s| s.quantity == names::CKPT_STORED_BYTES)
+        .map(|s| (s.point.clone(), size(&s.point, s.summary.max)));
     let observations = predict::from_index(&index, campaign.as_str()).unwrap_or_default();
     (
-        stored.map(|s| (s.point, s.summary.max)).collect(),
+        stored.collect(),
         observations
             .into_iter()
             .filter(|o| !o.quantities.is_empty())
@@ -264,8 +302,8 @@ fn question(spec: &Spec, point: &Point, compression: Compression) -> Option<Ques
     })
 }
 
-/// Returns the MiB predicted from the campaign's other points, with the observed compression or else without compression.
-fn from_campaign(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(f64, bool)> {
+/// Returns the size predicted from the campaign's other points, with the observed compression or else without compression.
+fn from_campaign(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<PredictedSize> {
     if point.checkpointer.has_own_files() {
         return own(spec, point, predictor);
     }
@@ -273,20 +311,33 @@ fn from_campaign(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Optio
         .into_iter()
         .find_map(|compression| {
             let forecasts = predictor.forecast(&question(spec, point, compression)?);
-            Some((upper_end(forecasts.first(Quantity::Stored)?.estimate), true))
+            Some(PredictedSize {
+                mib: upper_end(forecasts.first(Quantity::Stored)?.estimate),
+                auxiliary_mib: auxiliary(&forecasts).unwrap_or(0.0),
+                is_whole: true,
+            })
         })
 }
 
-/// Returns the MiB of a checkpoint that the program writes itself.
-fn own(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(f64, bool)> {
+/// Returns the MiB of the files next to the images.
+fn auxiliary(forecasts: &Forecasts) -> Option<f64> {
+    Some(upper_end(forecasts.first(Quantity::Aux)?.estimate))
+}
+
+/// Returns the size of a checkpoint that the program writes itself.
+fn own(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<PredictedSize> {
     let forecasts = predictor.forecast(&question(spec, point, Compression::None)?);
     let estimate = forecasts.first(Quantity::Application)?.estimate;
     let most = estimate.interval.map_or(estimate.value, |of| of.high);
-    Some((most * OF_OWN_RUNS, true))
+    Some(PredictedSize {
+        mib: most * OF_OWN_RUNS,
+        auxiliary_mib: 0.0,
+        is_whole: true,
+    })
 }
 
-/// Returns the MiB predicted from runs of the NAS benchmarks, and whether the program's data are included.
-fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(f64, bool)> {
+/// Returns the size predicted from runs of the NAS benchmarks.
+fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<PredictedSize> {
     if point.checkpointer.has_own_files() {
         return own(spec, point, predictor);
     }
@@ -299,6 +350,7 @@ fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(
         question.setting.mpi = MpiKind::Nemesis;
     }
     let forecasts = predictor.forecast(&question);
+    let auxiliary_mib = auxiliary(&forecasts).map_or(0.0, |of| of * OF_OTHER_PROGRAMS);
     if let Some(stored) = forecasts.first(Quantity::Stored) {
         // the runs of the table were on one node
         let over_nodes = if question.setting.mapping.nodes() > 1 {
@@ -306,17 +358,19 @@ fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(
         } else {
             1.0
         };
-        return Some((
-            upper_end(stored.estimate) * OF_OTHER_PROGRAMS * over_nodes,
-            true,
-        ));
+        return Some(PredictedSize {
+            mib: upper_end(stored.estimate) * OF_OTHER_PROGRAMS * over_nodes,
+            auxiliary_mib: auxiliary_mib * over_nodes,
+            is_whole: true,
+        });
     }
     let rest = without_data(&question, &forecasts)?;
     let data = declared.map(|mib| mib + OWN_MIB * f64::from(point.processes()));
-    Some((
-        (rest + data.unwrap_or(0.0)) * OF_OTHER_PROGRAMS,
-        declared.is_some(),
-    ))
+    Some(PredictedSize {
+        mib: (rest + data.unwrap_or(0.0)) * OF_OTHER_PROGRAMS,
+        auxiliary_mib,
+        is_whole: declared.is_some(),
+    })
 }
 
 /// Returns the MiB of everything except the application's data.
@@ -340,7 +394,11 @@ fn without_data(question: &Question, forecasts: &Forecasts) -> Option<f64> {
     } else {
         0.0
     };
-    Some(ranks + surplus + first(Quantity::Launchers)? + first(Quantity::Aux)?)
+    Some(ranks + surplus + first(Quantity::Launchers)? + auxiliary(forecasts)?)
+}
+
+fn bytes(mib: f64) -> u64 {
+    (mib * MIB).ceil() as u64
 }
 
 fn upper_end(estimate: Estimate) -> f64 {

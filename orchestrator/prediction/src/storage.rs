@@ -5,7 +5,7 @@ use crate::subject::LAUNCHERS_OF_FURTHER_NODE;
 use cvc_core::{
     mapping::Mapping,
     quantity::Quantity,
-    retention::{KeptVolume, Retention},
+    retention::{KeptVolume, Retention, left_mib},
     units::MIB,
 };
 use cvc_index::{Index, LauncherImages, error::AnalysisError};
@@ -188,13 +188,13 @@ pub fn storage_need(
             .fold(Estimate::exact(0.0), Estimate::plus_together)
     };
     let of_all = sum(&NodeGroup::checkpoint_mib);
-    let left_mib = sum(&|group| sum_of(&group.files, |file| file.kind == AUXILIARY)).value;
+    let left_mib =
+        left_mib(sum(&|group| sum_of(&group.files, |file| file.kind == AUXILIARY)).value);
     let mut occupied = Occupied {
         volume,
         own,
-        accumulates: left_mib >= LEFT_MIB,
-        left: checkpoints.unwrap_or(1) as f64,
-        copies: f64::from(retention.copies.max(1)),
+        accumulates: left_mib > 0.0,
+        left: retention.left(checkpoints),
         largest: Estimate::exact(0.0),
     };
     occupied.largest = groups
@@ -229,10 +229,6 @@ pub fn storage_need(
     })
 }
 
-/// Minimum MiB of auxiliary files of a checkpoint that are assumed to be shared memory. Smaller ones are scripts, which the next checkpoint
-/// replaces.
-const LEFT_MIB: f64 = 1.0;
-
 /// Space occupied by checkpoints. Images are replaced; files of shared memory, which DMTCP saves next to them, accumulate.
 struct Occupied {
     volume: KeptVolume,
@@ -240,9 +236,8 @@ struct Occupied {
     own: KeptVolume,
     /// Whether files of shared memory accumulate.
     accumulates: bool,
-    /// Number of checkpoints whose files of shared memory remain.
+    /// Number of times that files of shared memory remain.
     left: f64,
-    copies: f64,
     /// The largest amount that the next checkpoint replaces on any node. Copies of other nodes' files are assumed to have this size.
     largest: Estimate,
 }
@@ -260,7 +255,7 @@ impl Occupied {
         let one = sum_of(&group.files, |file| {
             self.accumulates && file.kind == AUXILIARY
         });
-        one.times(self.left * self.copies)
+        one.times(self.left)
     }
 
     fn on_node(&self, group: &NodeGroup) -> Space {

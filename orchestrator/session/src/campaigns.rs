@@ -208,6 +208,21 @@ fn only_campaign_file(directory: &Utf8Path, hint: &str) -> Result<Utf8PathBuf, S
     Err(SessionError::asked(message, hint))
 }
 
+/// Returns the campaign file of this name that launches instances, in one of these directories; files that cannot be read are skipped.
+pub fn launching_file(name: &str, directories: &[&Utf8Path]) -> Option<Utf8PathBuf> {
+    let launches = |file: &Utf8PathBuf| {
+        load(file, None).is_ok_and(|spec| {
+            spec.name.as_str() == name && spec.sites.values().any(|site| site.ec2.is_some())
+        })
+    };
+    let files = directories.iter().flat_map(|directory| {
+        campaign_files(directory)
+            .into_iter()
+            .map(|file| directory.join(file))
+    });
+    files.into_iter().find(launches)
+}
+
 /// Returns the campaign files of a directory: TOML files with a schema and sites.
 fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
     let has = |text: &str, start: &str| text.lines().any(|l| l.trim_start().starts_with(start));

@@ -52,12 +52,12 @@ impl Expectations {
             HashMap::new()
         };
         let spaces = space::of_plan(spec, plan, dir.root());
-        let stored_bytes = spaces
+        let stored = spaces
             .iter()
-            .map(|(point, space)| (point.clone(), space.bytes))
+            .map(|(point, space)| (point.clone(), space.checkpoint_bytes()))
             .collect();
         Self {
-            estimates: plan::estimate(spec, plan, &machines, &stored_bytes),
+            estimates: plan::estimate(spec, plan, &machines, &stored),
             machines,
             spaces,
             prices,

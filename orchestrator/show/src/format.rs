@@ -134,11 +134,11 @@ impl Style {
         }
     }
 
-    /// Formats the interval of a mean, such as `[12.01, 12.70]`, or how many repeats are needed for one; empty for a single value.
+    /// Formats the interval of a mean, such as `[12.01, 12.70]`, or how many repeats it needs; empty for a single value.
     pub fn interval(&self, s: &Summary) -> String {
         match (s.interval, s.values_needed) {
             (Some(i), _) => format!("[{}, {}]", self.number(i.low), self.number(i.high)),
-            (None, Some(needed)) => format!("needs n = {needed}"),
+            (None, Some(needed)) => format!("needs {needed} repeats"),
             (None, None) => String::new(),
         }
     }

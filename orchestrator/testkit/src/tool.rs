@@ -50,6 +50,8 @@ pub enum Tool {
     Training,
     /// The tools of [`Self::Training`] with PyTorch, for the example's variant.
     TrainingWithTorch,
+    /// An active virtual environment with Keras on TensorFlow, for the example's variant.
+    Keras,
     /// LULESH: `$CVC_LULESH_DIR/openmpi/lulesh2.0`.
     Lulesh,
     /// pigz on PATH.
@@ -150,6 +152,10 @@ impl Tool {
             }),
             Self::Training => has_modules("mpi4py, h5py, sklearn"),
             Self::TrainingWithTorch => has_modules("mpi4py, h5py, sklearn, torch"),
+            Self::Keras => modules_of(
+                PathBuf::from(env::var_os("VIRTUAL_ENV")?).join("bin/python3"),
+                "keras, tensorflow",
+            ),
             Self::Lulesh => env::var_os("CVC_LULESH_DIR")
                 .map(PathBuf::from)
                 .filter(|p| p.join("openmpi/lulesh2.0").is_file()),
@@ -232,6 +238,7 @@ impl Tool {
             | Self::Lulesh
             | Self::Pigz
             | Self::TrainingWithTorch
+            | Self::Keras
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
@@ -272,6 +279,7 @@ impl Tool {
             Self::TrainingWithTorch => {
                 "the system's Python 3 with mpi4py, h5py, scikit-learn and PyTorch (apt-get install python3-torch)"
             }
+            Self::Keras => "an active virtual environment with TensorFlow (VIRTUAL_ENV)",
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
@@ -341,7 +349,11 @@ fn find_dftracer() -> Option<PathBuf> {
 
 /// Returns the system's Python if it has these modules. Another Python on PATH is ignored, because it lacks the distribution's packages.
 fn has_modules(modules: &str) -> Option<PathBuf> {
-    let python = PathBuf::from("/usr/bin/python3");
+    modules_of(PathBuf::from("/usr/bin/python3"), modules)
+}
+
+/// Returns this Python if it has these modules.
+fn modules_of(python: PathBuf, modules: &str) -> Option<PathBuf> {
     let mut command = Command::new(&python);
     command.args(["-c", &format!("import {modules}")]);
     let is_there = command.output().is_ok_and(|o| o.status.success());

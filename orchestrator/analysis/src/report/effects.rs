@@ -172,9 +172,9 @@ pub(super) fn no_interval(effect: &PooledRatio) -> String {
     }
     let needed = effect
         .pairs_needed()
-        .map_or(String::new(), |n| format!(": {n} needed"));
+        .map_or(String::new(), |n| format!(": {n} pairs needed"));
     format!(
-        "{} scatter too much for an interval{needed}",
+        "{} of repeats scatter too much for an interval{needed}",
         counted(effect.pairs as u32, "pair")
     )
 }

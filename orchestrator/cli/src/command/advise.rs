@@ -2,7 +2,7 @@
 
 use crate::{
     args::AdviseArgs,
-    command::{report::formats, sides},
+    command::{predict::number, report::formats, sides},
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, emit},
@@ -17,6 +17,7 @@ use cvc_analysis::{
 use cvc_cloud::cost::PriceBook;
 use cvc_core::source::suggestion;
 use cvc_core::units::{counted, dollars, duration, size};
+use cvc_model::pareto::Bounded;
 use cvc_show::{Blocks, Table};
 use cvc_show::{or_dash, write_all};
 use serde::Serialize;
@@ -166,13 +167,50 @@ fn nothing(programs: &[String], args: &AdviseArgs) -> Failure {
     }
 }
 
+/// Formats a value with its interval below it; the value of a single run has none.
+fn with_interval(
+    of: Bounded,
+    value: impl Fn(f64) -> String,
+    range: impl Fn(f64, f64) -> String,
+) -> String {
+    let below = match of.high.is_finite() {
+        true => range(of.low, of.high),
+        false => "unknown".to_owned(),
+    };
+    format!("{}\n{below}", value(of.value))
+}
+
+/// Formats a range of seconds in one unit.
+fn time_range(low_s: f64, high_s: f64) -> String {
+    let (unit_s, unit) = match high_s {
+        ..1000.0 => (1.0, "s"),
+        ..36_000.0 => (60.0, "min"),
+        ..864_000.0 => (3600.0, "h"),
+        _ => (86_400.0, "days"),
+    };
+    let shown = |s: f64| number(s / unit_s);
+    format!("{} … {} {unit}", shown(low_s), shown(high_s))
+}
+
 fn show(out: &mut Blocks, advice: &Advice) {
     out.say(&advice.sentence);
     out.gap();
-    let mut rows = Table::plain(["candidate", "time", "cost", "stored", "standing", "remarks"])
-        .wrap(&["candidate", "remarks"]);
+    // intervals are below their values, and remarks below their candidates, so that the table fits a terminal of 80 columns
+    let mut rows = Table::plain([
+        "candidate",
+        "time\n95 % interval",
+        "cost\n95 % interval",
+        "stored",
+        "standing",
+    ])
+    .wrap(&["candidate"]);
     for c in advice.candidates.iter().take(LISTED) {
-        let cost = or_dash(c.cost_usd, |cost| dollars(cost.value));
+        let time = with_interval(c.time_s, duration, time_range);
+        let cost = or_dash(c.cost_usd, |cost| {
+            with_interval(cost, dollars, |low, high| {
+                format!("{} … {}", dollars(low), dollars(high))
+            })
+        });
         let stored = or_dash(c.storage_bytes, |bytes| {
             if bytes.value > 0.0 {
                 size(bytes.value)
@@ -180,14 +218,11 @@ fn show(out: &mut Blocks, advice: &Advice) {
                 "nothing".to_owned()
             }
         });
-        rows.row([
-            &c.label,
-            &duration(c.time_s.value),
-            &cost,
-            &stored,
-            c.standing(),
-            &c.remarks.join("; "),
-        ]);
+        let mut candidate = c.label.clone();
+        if !c.remarks.is_empty() {
+            candidate += &format!("\n({})", c.remarks.join("; "));
+        }
+        rows.row([&candidate, &time, &cost, &stored, c.standing()]);
     }
     out.table(rows);
     if advice.candidates.len() > LISTED {

@@ -9,6 +9,7 @@ use crate::{
 };
 use cvc_core::{record::names, units::counted};
 use cvc_import::{Decimal, ImportError, ImportOptions, ImportedRun, read, write_campaign};
+use cvc_session::campaigns::launching_file;
 
 pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
     let options = ImportOptions {
@@ -48,6 +49,12 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
         args.replace,
     )
     .map_err(failure)?;
+    // in a clone of cvc, its campaigns are in `experiments`
+    if let Some(file) = launching_file(&name, &["".into(), "experiments".into()]) {
+        note(format_args!(
+            "{file} has the same name and launches instances: `cvc run {file}` would add runs to this import; --name gives it another name"
+        ));
+    }
     let has_wall_time =
         |run: &ImportedRun| run.values.iter().any(|value| value.name == names::WALL_S);
     if !file.runs.iter().any(has_wall_time) {

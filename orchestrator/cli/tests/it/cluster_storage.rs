@@ -21,7 +21,7 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
     [command]\nargs = [\"--size\", \"{{w.size}}\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"0\"]\n\
     env = { OMPI_MCA_mpi_yield_when_idle = \"1\", MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }\n\
-    [workloads.fixed]\nvars = { size = 96, work = 60 }\n[workloads.short]\nvars = { size = 96, work = 20 }\n[workloads.large]\nvars = { size = 152, work = 60 }\n\
+    [workloads.fixed]\nvars = { size = 96, work = 60 }\n[workloads.short]\nvars = { size = 96, work = 20 }\n[workloads.small]\nvars = { size = 48, work = 20 }\n[workloads.large]\nvars = { size = 152, work = 60 }\n\
     [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
@@ -164,10 +164,10 @@ fn what_lies_on_each_node_at_its_peak_is_what_was_forecast() {
 fn the_turning_point_of_a_fixed_problem_is_predicted_from_half_of_its_runs() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
     let text = format!(
-        "{}[matrix]\napp = \"stencil\"\nclass = \"short\"\nmpi = \"openmpi\"\n\
+        "{}[matrix]\napp = \"stencil\"\nclass = \"small\"\nmpi = \"openmpi\"\n\
          mapping = [\"1Nx1P\", \"2Nx1P\", \"1Nx2P+1Nx1P\", \"2Nx2P\", \"1Nx3P+1Nx2P\", \"2Nx3P\", \"1Nx4P+1Nx3P\", \"2Nx4P\"]\n\
          checkpointer = [\"none\", \"dmtcp\"]\n[run]\nretries = 0\nrepeats = 2\ntimeout_s = 600\n\
-         [checkpoint]\ntimeout_s = 300\nmoment = {{ at_s = 1.0 }}\n",
+         [checkpoint]\ntimeout_s = 300\nmoment = {{ after_step = 20 }}\n",
         site()
     );
     let on = OnLab::new(lab(), "scaling", &text);
@@ -263,4 +263,49 @@ fn a_small_run_tells_the_files_of_a_big_one_and_whether_its_latency_holds() {
     assert!((number("file_ratio") - 1.0).abs() < 0.02);
     assert!((number("volume_share") - 0.25).abs() < 0.01);
     assert_eq!(best["holds"], number("latency_rise").abs() <= 0.2);
+}
+
+/// Each node traces its own processes, in the run and in the restart.
+#[test]
+fn a_traced_restart_on_two_nodes_reads_on_each_node_what_was_written_there() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi, Tool::Strace);
+    let text = format!(
+        "{}[matrix]\napp = \"stencil\"\nclass = \"small\"\nmpi = \"openmpi\"\nmapping = \"2Nx1P\"\ncheckpointer = \"dmtcp\"\n\
+         [run]\nretries = 0\nrepeats = 1\ntimeout_s = 600\n[checkpoint]\ntimeout_s = 300\nrestart_check = true\nmoment = {{ after_step = 15 }}\n\
+         [trace]\ntracer = \"strace\"\n",
+        site()
+    );
+    let on = OnLab::new(lab(), "traced", &text);
+    on.campaign.put("apps/stencil.toml", STENCIL);
+    on.run().expect(0);
+    let run = on.campaign.run_names().pop_first().expect("a run");
+    let records = on.campaign.records(&run);
+    let value = |name: &str| {
+        let found = records.iter().find(|record| record["name"] == name);
+        found
+            .and_then(|record| record["value"].as_f64())
+            .unwrap_or_else(|| panic!("no {name}: {records:?}"))
+    };
+    assert_eq!(value("restart_verified"), 1.0);
+    let ratio = value("ckpt_io_read_bytes") / value("ckpt_io_written_bytes");
+    eprintln!(
+        "{} checkpoint files, {ratio:.3} of the written bytes read",
+        value("ckpt_io_files")
+    );
+    assert!((0.95..=1.05).contains(&ratio), "{ratio}");
+    for trace in ["trace", "restart-trace"] {
+        let names: Vec<String> = fs::read_dir(on.campaign.run_dir(&run).join(trace))
+            .expect("traces")
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        for node in ["n1", "n2"] {
+            let start = format!("strace.{node}.");
+            assert!(
+                names.iter().any(|name| name.starts_with(&start)),
+                "{names:?}"
+            );
+        }
+    }
+    on.assert_nothing_left(&NODES);
 }

@@ -179,6 +179,11 @@ fn the_sites_of_a_campaign_are_compared_advised_upon_and_reported() {
         late.contains("none of 2 candidates satisfies the constraints"),
         "{late}"
     );
+    // four runs have an interval, which is below each time
+    assert!(
+        late.contains("95 % interval") && late.contains(" … "),
+        "{late}"
+    );
     let missing = c
         .cvc(&["advise", "campaign.toml", "--app", "solver"])
         .expect(2)
@@ -200,6 +205,23 @@ fn an_imported_table_passes_fsck_and_is_reported_like_any_campaign() {
     .expect("a table");
     let told = c.cvc(&["import", "theirs.csv"]).expect(0).stdout;
     assert!(told.contains("4 runs of 2 points"), "{told}");
+
+    c.put(
+        "cloud.toml",
+        "schema = 1\nname = \"theirs\"\n[sites.cloud]\nkind = \"ec2\"\n[sites.cloud.ec2]\nregion = \"us-east-1\"\n\
+         instance_types = [\"c5.xlarge\"]\nnodes = 1\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\n",
+    );
+    let import = |name: &[&str]| {
+        let args = [&["import", "theirs.csv", "--replace"], name].concat();
+        c.cvc(&args).expect(0).stderr
+    };
+    let named = import(&[]);
+    assert!(
+        named.contains("cloud.toml has the same name and launches instances"),
+        "{named}"
+    );
+    let other = import(&["--name", "others"]);
+    assert!(!other.contains("instances"), "{other}");
     let checked = c.cvc(&["fsck", "theirs"]).expect(0);
     assert!(
         checked.stdout.contains("nothing is damaged"),

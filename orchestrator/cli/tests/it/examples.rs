@@ -187,11 +187,16 @@ fn training() -> Campaign {
         "apps/training-torch.toml",
         "apps/training-sharded.toml",
         "apps/training-best.toml",
+        "train_keras.py",
+        "apps/training-keras-sharded.toml",
+        "apps/training-keras-best.toml",
     ];
     let parts = parts.map(|part| format!("training/{part}"));
     let c = copied("training", &parts.each_ref().map(String::as_str));
-    let script = c.dir().join("training/train.py");
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("a mode");
+    for script in ["train.py", "train_keras.py"] {
+        let script = c.dir().join("training").join(script);
+        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
     c
 }
 
@@ -276,6 +281,28 @@ fn a_training_by_pytorch_that_is_restarted_ends_with_the_same_loss() {
         behind(&restarts[0], "Loss"),
         behind(&restarts[0], "Loss of the whole run")
     );
+}
+
+#[test]
+fn a_training_by_keras_restarts_from_several_files_and_from_the_best_to_the_same_loss() {
+    require!(Tool::OpenMpi, Tool::Keras);
+    let c = training();
+    c.cvc(&["run", "--variant", "keras", "training/training.toml"])
+        .expect(0);
+    let restarts = outputs(&c, "training-keras", "restart.stdout");
+    assert_eq!(restarts.len(), 2, "{restarts:?}");
+    for output in &restarts {
+        assert!(output.contains("Restarted from"), "{output}");
+        assert_eq!(
+            behind(output, "Loss"),
+            behind(output, "Loss of the whole run")
+        );
+    }
+    let runs = outputs(&c, "training-keras", "stdout");
+    let skipped = runs
+        .iter()
+        .filter(|output| output.contains("No checkpoint:"));
+    assert_eq!(skipped.count(), 1, "only the run that keeps the best");
 }
 
 #[test]

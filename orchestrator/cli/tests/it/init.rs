@@ -552,6 +552,41 @@ fn a_program_is_tried_with_the_library_that_it_is_linked_with() {
 }
 
 #[test]
+fn a_program_for_each_library_is_found_by_both_and_a_missing_one_is_named_with_its_place() {
+    require!(Tool::Mpich, Tool::OpenMpi);
+    let c = with_own_program();
+    let init = |program: &str| {
+        let args = "init --force --yes --measure sizes --site local --input steps.in --processes 2 --no-try --mpi mpich,openmpi --program";
+        let args: Vec<&str> = args.split(' ').chain([program]).collect();
+        let said = c.cvc(&args).expect(0).stderr;
+        let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("written");
+        (said.replace(c.dir().to_str().expect("UTF-8"), "HERE"), file)
+    };
+    let (said, _) = init("./relax");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("compile it with mpich too, as HERE/mpich/relax")
+            && words.contains("(app_dirs = [\"HERE\"])"),
+        "{said}"
+    );
+
+    for library in ["mpich", "openmpi"] {
+        fs::create_dir(c.dir().join(library)).expect("a directory");
+        let compiled = Command::new(format!("mpicc.{library}"))
+            .args(["-o", &format!("{library}/relax"), "own.c"])
+            .current_dir(c.dir())
+            .status()
+            .expect("a compiler");
+        assert!(compiled.success());
+    }
+    let (said, file) = init("./mpich/relax");
+    assert!(said.contains("each library has its own relax"), "{said}");
+    let app_dirs = format!("app_dirs = [\"{}\"]", c.dir().display());
+    assert!(file.contains(&app_dirs), "{file}");
+    c.cvc(&["run", "campaign.toml"]).expect(0);
+}
+
+#[test]
 fn one_run_of_a_program_tells_what_its_descriptor_needs() {
     require!(Tool::OpenMpi);
     let c = with_own_program();

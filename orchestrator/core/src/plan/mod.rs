@@ -8,7 +8,9 @@ mod selection;
 
 pub use build::build;
 pub use effect::without_effect;
-pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate, fullest_share};
+pub use estimate::{
+    CheckpointBytes, DiskNeed, Estimates, Machines, PointEstimate, estimate, fullest_share,
+};
 pub use selection::{SelectionError, select_points};
 
 use crate::{

@@ -4,7 +4,7 @@ use cvc_core::campaign::{self, Spec};
 
 use cvc_core::mapping::Mapping;
 
-use cvc_core::plan::{self, Machines, Plan};
+use cvc_core::plan::{self, CheckpointBytes, Machines, Plan};
 
 use cvc_core::point::{CheckpointerKind, Compression, ExcludedBy, Repeat};
 use proptest::prelude::*;
@@ -609,6 +609,14 @@ fn identifiers_do_not_change_unnoticed() {
     insta::assert_json_snapshot!(plan);
 }
 
+/// A checkpoint of some MiB, of which later ones do not replace `left`.
+fn stored_mib(all: u64, left: u64) -> CheckpointBytes {
+    CheckpointBytes {
+        all: all << 20,
+        left: left << 20,
+    }
+}
+
 fn machines(cores: u32) -> Machines {
     Machines {
         cores: HashMap::from([("local".to_owned(), cores)]),
@@ -623,7 +631,7 @@ fn unknown_cores_are_no_single_core_and_slow_storage_bounds_a_checkpoint() {
     let Some(point) = plan.points.first() else {
         panic!("{:?}", plan.excluded)
     };
-    let stored = HashMap::from([(point.id.clone(), 400 << 20)]);
+    let stored = HashMap::from([(point.id.clone(), stored_mib(400, 0))]);
     let with = |machines: &Machines| {
         plan::estimate(&spec, &plan, machines, &stored)
             .points
@@ -657,7 +665,10 @@ fn too_short(moment: &str, cores: u32) -> Vec<String> {
         "[matrix]\napp = 'npb-bt'\nclass = 'C'\nmapping = ['1Nx16P', '1Nx9P']\ncheckpointer = 'dmtcp'\n[checkpoint]\nmoment = {moment}\n"
     ));
     let plan = plan::build(&spec);
-    let stored = plan.points.iter().map(|p| (p.id.clone(), 200 << 20));
+    let stored = plan
+        .points
+        .iter()
+        .map(|p| (p.id.clone(), stored_mib(200, 0)));
     let machines = if cores == 0 {
         Machines::default()
     } else {
@@ -730,7 +741,7 @@ fn series_space(compression: &str, deltas: &str) -> (u64, u64) {
          [checkpoint]\nmoment = {{ every_s = 1, count = 8 }}\n{deltas}\n"
     ));
     let plan = plan::build(&spec);
-    let stored = HashMap::from([(plan.points[0].id.clone(), 100 << 20)]);
+    let stored = HashMap::from([(plan.points[0].id.clone(), stored_mib(100, 0))]);
     let of = plan::estimate(&spec, &plan, &machines(4), &stored).points;
     ((of[0].peak_bytes >> 20) - 2, of[0].kept_bytes >> 20)
 }
@@ -752,6 +763,26 @@ fn a_series_that_is_stored_takes_more_room(
     #[case] peak_and_kept_mib: (u64, u64),
 ) {
     assert_eq!(series_space(compression, deltas), peak_and_kept_mib);
+}
+
+#[rstest]
+// two sets of images, and the files of shared memory of each checkpoint
+#[case::series("moment = { every_s = 1, count = 8 }", 2 * 90 + 8 * 10)]
+#[case::one("moment = { at_s = 1 }", 100)]
+// the second and the third restart begin from checkpoints of the restarted program
+#[case::restarts("moment = { at_s = 1 }\nrestart_check = true\nrestarts = 3", 2 * 90 + 3 * 10)]
+fn files_of_shared_memory_of_all_checkpoints_take_space(
+    #[case] checkpoint: &str,
+    #[case] mib: u64,
+) {
+    let spec = spec(&format!(
+        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 4\ncheckpointer = 'dmtcp'\n[checkpoint]\n{checkpoint}\n"
+    ));
+    let plan = plan::build(&spec);
+    let stored = HashMap::from([(plan.points[0].id.clone(), stored_mib(100, 10))]);
+    let of = plan::estimate(&spec, &plan, &machines(4), &stored).points;
+    // the program's output has 2 MiB
+    assert_eq!((of[0].peak_bytes >> 20) - 2, mib);
 }
 
 /// MiB at most and kept, and seconds, of a run of a program that writes its own checkpoints.
@@ -789,7 +820,7 @@ fn estimates_follow_the_descriptor_and_the_machine() {
         .points
         .iter()
         .filter(|p| p.point.class == "S")
-        .map(|p| (p.id.clone(), 170 << 20))
+        .map(|p| (p.id.clone(), stored_mib(170, 0)))
         .collect();
     let on = |cores| plan::estimate(&spec, &plan, &machines(cores), &stored);
     let (two, four) = (on(2), on(4));

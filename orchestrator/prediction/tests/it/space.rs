@@ -184,6 +184,33 @@ fn without_runs_the_benchmarks_have_the_sizes_of_todays_dmtcp() {
     check_without_runs("tests/data/space/nas-w.csv", matrix);
 }
 
+/// DMTCP saves the shared memory of Open MPI next to the images, about 8 MiB for each process; MPICH has only scripts there.
+#[test]
+fn shared_memory_next_to_images_is_not_replaced() {
+    let spec = spec(
+        "schema = 1\nname = \"left\"\n[sites.local]\nkind = \"local\"\nmpi.mpich-ch3 = { family = \"mpich\" }\n\
+         mpi.openmpi = { family = \"openmpi\" }\n[matrix]\napp = \"npb-bt\"\nclass = \"W\"\nprocesses = [4, 16]\n\
+         mpi = [\"mpich-ch3\", \"openmpi\"]\ncheckpointer = \"dmtcp\"\n",
+    );
+    let plan = plan::build(&spec);
+    let spaces = of_plan(&spec, &plan, Utf8Path::new("nowhere"));
+    for planned in &plan.points {
+        let left_mib = spaces[&planned.id].left_bytes as f64 / MIB;
+        let expected = match planned.point.mpi.as_str() {
+            "openmpi" => {
+                let processes = f64::from(planned.point.processes());
+                4.0 * processes..=12.0 * processes
+            }
+            _ => 0.0..=0.0,
+        };
+        assert!(
+            expected.contains(&left_mib),
+            "{}: {left_mib}",
+            planned.point.mpi
+        );
+    }
+}
+
 #[test]
 fn data_that_nobody_declares_are_missing_and_a_program_without_checkpoints_by_dmtcp_needs_nothing()
 {

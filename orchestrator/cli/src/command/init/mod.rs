@@ -11,7 +11,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::runtime,
-    output::{emit, note},
+    output::emit,
     text::paragraph,
 };
 use answers::{Answers, Place, choose_counts, describe_counts, is_legal};
@@ -226,6 +226,9 @@ fn gather(args: &InitArgs, apps: &Apps, here: &LocalSoftware) -> Result<Option<A
     answers.class = class(args, &mut asker, &answers)?;
     answers.processes = processes(args, &mut asker, &answers)?;
     answers.mpi = libraries(args, &mut asker, &answers, here)?;
+    if let Some(own) = &mut answers.own {
+        own.find_by_library(&answers.mpi);
+    }
     asker.finish()?;
     try_own(args, &mut asker, &mut answers, here)?;
     Ok(Some(answers))
@@ -697,19 +700,7 @@ fn libraries(
     };
     let linked = answers.own.as_ref().and_then(OwnProgram::library);
     if !args.mpi.is_empty() {
-        let given: Vec<String> = parse(args.mpi.clone())?;
-        if let (Some(linked), Some(own)) = (linked, &answers.own)
-            && given.iter().any(|mpi| mpi != linked)
-        {
-            note(paragraph(
-                "",
-                &format!(
-                    "--mpi names another library than {linked}, with which {} is linked: its runs will fail, unless the program has a separate directory for each library (docs/applications.md)",
-                    own.file
-                ),
-            ));
-        }
-        return Ok(given);
+        return parse(args.mpi.clone());
     }
     // the library was read from the program's file
     if let Some(linked) = linked {

@@ -20,6 +20,8 @@ pub struct OwnProgram {
     /// Directory of the program, and the program's file name in it.
     pub directory: String,
     pub file: String,
+    /// Directory with a sub-directory for each MPI library that has its own program; `None` if there is only this program.
+    pub by_library: Option<String>,
     /// The program's arguments.
     pub args: Vec<String>,
     /// Absolute paths of the files that the program reads from its working directory.
@@ -78,6 +80,14 @@ impl OwnCheckpointFacts {
     }
 }
 
+/// Returns the name of an MPI library, in the form of a campaign file.
+fn library_name(linked: &LinkedMpi) -> &'static str {
+    match linked.family {
+        MpiFamily::Mpich => "mpich",
+        MpiFamily::OpenMpi => "openmpi",
+    }
+}
+
 /// A trial run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialRecord {
@@ -128,6 +138,7 @@ impl OwnProgram {
             name: format!("own-{}", plain(file)),
             directory: directory.to_string(),
             file: file.to_owned(),
+            by_library: None,
             args: Vec::new(),
             inputs: Vec::new(),
             linked: linked_mpi(&whole),
@@ -205,10 +216,55 @@ impl OwnProgram {
 
     /// Returns the name of the linked MPI library, in the form of a campaign file.
     pub fn library(&self) -> Option<&'static str> {
-        self.linked.as_ref().map(|linked| match linked.family {
-            MpiFamily::Mpich => "mpich",
-            MpiFamily::OpenMpi => "openmpi",
-        })
+        self.linked.as_ref().map(library_name)
+    }
+
+    /// Returns the directory in which runs look for the program.
+    pub fn app_dir(&self) -> &str {
+        self.by_library.as_deref().unwrap_or(&self.directory)
+    }
+
+    /// Looks for the program of each of these libraries, in the sub-directory named like the library. Reports where to put those that are missing.
+    pub fn find_by_library(&mut self, libraries: &[String]) {
+        let Some(linked) = self.library() else { return };
+        if libraries.iter().all(|mpi| mpi == linked) {
+            return;
+        }
+        let directory = Utf8Path::new(&self.directory);
+        let is_of_library = directory.file_name() == Some(linked);
+        let base = match directory.parent().filter(|_| is_of_library) {
+            Some(above) => above.to_owned(),
+            None => directory.to_owned(),
+        };
+        let of = |mpi: &str| base.join(mpi).join(&self.file);
+        let is_linked_with = |mpi: &str| {
+            let places = [of(mpi), directory.join(&self.file)];
+            let program = places.iter().find(|place| place.exists());
+            let found = program.and_then(|program| linked_mpi(program));
+            found.is_some_and(|found| library_name(&found) == mpi)
+        };
+        let missing: Vec<&String> = libraries
+            .iter()
+            .filter(|mpi| !is_linked_with(mpi))
+            .collect();
+        for mpi in &missing {
+            note(paragraph(
+                "",
+                &format!(
+                    "{} is linked with {linked}, and --mpi names {mpi}: compile it with {mpi} too, as {}, where its runs look for it \
+                     (app_dirs = [\"{base}\"]); until then they fail",
+                    self.file,
+                    of(mpi)
+                ),
+            ));
+        }
+        if missing.is_empty() {
+            note(format!(
+                "each library has its own {}: app_dirs = [\"{base}\"]",
+                self.file
+            ));
+        }
+        self.by_library = Some(base.into_string());
     }
 
     /// Returns the arguments as passed to the program: an input file is named without its directory, because it is copied into the working directory.

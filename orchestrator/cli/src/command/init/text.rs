@@ -122,7 +122,7 @@ pub fn write_campaign(answers: &Answers) -> Result<String, Failure> {
         "ssh": ssh,
         "slurm": slurm,
         "ec2": ec2,
-        "app_dirs": answers.own.as_ref().map(|own| array([own.directory.as_str()])),
+        "app_dirs": answers.own.as_ref().map(|own| array([own.app_dir()])),
         "needs_programs": answers.own.is_none() && answers.apps.iter().any(|app| !app.descriptor.kernel),
         "apps": zip.is_none().then(|| strings(names)),
         "class": answers.class.as_deref().map(quoted),
@@ -283,7 +283,7 @@ pub fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Resul
     let values = json!({
         "name": quoted(&own.name),
         "file": quoted(&own.file),
-        "install": quoted(&format!("your own program, expected in {}", own.directory)),
+        "install": quoted(&format!("your own program, expected in {}", own.app_dir())),
         "args": format!("{:<32}", format!("args = {}", array(args.iter().map(String::as_str)))),
         "fixed_processes": own.fixed_processes,
         "is_fortran": own.is_fortran,

@@ -342,7 +342,7 @@ fn run_once(own: &OwnProgram, how: How<'_>) -> Result<TrialOutcome, Failure> {
         path: scratch.path().join("trial.toml").into(),
         site_name: "local".into(),
         site: Site {
-            app_dirs: vec![own.directory.to_string()],
+            app_dirs: vec![own.app_dir().to_owned()],
             ..Site::local()
         },
         app: load_own(&bare)?,

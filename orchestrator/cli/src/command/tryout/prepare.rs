@@ -116,6 +116,7 @@ pub async fn prepare(words: &[String], store: &Utf8Path) -> Result<Prepared, Fai
             .parent()
             .map(ToString::to_string)
             .unwrap_or_default(),
+        by_library: None,
         linked: linked_mpi(&program),
         is_fortran: is_fortran(&program),
         file,

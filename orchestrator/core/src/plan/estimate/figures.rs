@@ -33,6 +33,15 @@ impl Machines {
     }
 }
 
+/// Size of the files of one checkpoint, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointBytes {
+    /// All files.
+    pub all: u64,
+    /// The part of `all` that later checkpoints do not replace ([`crate::retention::left_mib`]).
+    pub left: u64,
+}
+
 /// The estimate of one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointEstimate {

@@ -18,5 +18,5 @@ mod late;
 mod of_plan;
 mod of_point;
 
-pub use figures::{DiskNeed, Estimates, Machines, PointEstimate, fullest_share};
+pub use figures::{CheckpointBytes, DiskNeed, Estimates, Machines, PointEstimate, fullest_share};
 pub use of_plan::estimate;

@@ -1,7 +1,7 @@
 //! The estimate of a whole plan.
 
 use super::{
-    figures::{DiskNeed, Estimates, Machines, PointEstimate},
+    figures::{CheckpointBytes, DiskNeed, Estimates, Machines, PointEstimate},
     of_point::of_point,
 };
 use crate::{
@@ -9,23 +9,20 @@ use crate::{
     ids::PointId,
     plan::Plan,
     point::{PlannedPoint, Repeat},
-    units::MIB,
 };
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// Estimates a plan. `stored_bytes` is the size of all files of one DMTCP checkpoint, by point; points without an entry are assumed to store nothing.
+/// Estimates a plan. `stored` is the size of one checkpoint, by point; points without an entry are assumed to store nothing.
 pub fn estimate(
     spec: &Spec,
     plan: &Plan,
     machines: &Machines,
-    stored_bytes: &HashMap<PointId, u64>,
+    stored: &HashMap<PointId, CheckpointBytes>,
 ) -> Estimates {
     let of = |p: &PlannedPoint| {
-        let stored_mib = stored_bytes
-            .get(&p.id)
-            .map_or(0.0, |bytes| *bytes as f64 / MIB);
-        of_point(spec, p, machines, stored_mib)
+        let stored = stored.get(&p.id).copied().unwrap_or_default();
+        of_point(spec, p, machines, stored)
     };
     let points: Vec<PointEstimate> = plan.points.iter().map(of).collect();
     let mut runs: HashMap<&PointId, u64> = HashMap::new();

@@ -1,7 +1,7 @@
 //! The estimate of one point, which follows the plan of its checkpoints.
 
 use super::{
-    figures::{Machines, PointEstimate, fullest_share},
+    figures::{CheckpointBytes, Machines, PointEstimate, fullest_share},
     late::LateCheckpoints,
 };
 use crate::{
@@ -111,9 +111,13 @@ impl Requested {
         }
     }
 
-    /// Returns the maximum space of the checkpoint files, as a multiple of one checkpoint.
-    fn peak(&self) -> f64 {
-        Retention::OVERWRITTEN.volume(Some(self.count as u64)).peak
+    /// Returns the maximum MiB of the checkpoint files if restarts take `further` checkpoints in addition to the requested ones.
+    fn peak_mib(&self, further: u32, stored_mib: f64, left_mib: f64) -> f64 {
+        let (policy, all) = (
+            Retention::OVERWRITTEN,
+            Some(self.count as u64 + u64::from(further)),
+        );
+        policy.volume(all).peak * (stored_mib - left_mib) + policy.left(all) * left_mib
     }
 }
 
@@ -153,14 +157,15 @@ impl OfStages {
     }
 }
 
-/// Estimates a point whose DMTCP checkpoint stores `stored_mib` MiB.
+/// Estimates a point with checkpoints of the size `stored`.
 pub(super) fn of_point(
     spec: &Spec,
     planned: &PlannedPoint,
     machines: &Machines,
-    stored_mib: f64,
+    stored: CheckpointBytes,
 ) -> PointEstimate {
     let point = &planned.point;
+    let (stored_mib, left_mib) = (stored.all as f64 / MIB, stored.left as f64 / MIB);
     let (plan, cores) = (spec.checkpoint_plan(point), machines.cores_of(&point.site));
     let mut program = Program::of(spec, point, cores);
     if point.checkpointer.has_own_files() {
@@ -189,7 +194,10 @@ pub(super) fn of_point(
         .filter(|_| is_timed);
 
     let traces_mib = program.processes * trace_mib(spec.trace.of(point));
-    let images_mib = requested.as_ref().map_or(0.0, |of| of.peak() * stored_mib);
+    let further = plan.restarts().saturating_sub(1);
+    let images_mib = requested
+        .as_ref()
+        .map_or(0.0, |of| of.peak_mib(further, stored_mib, left_mib));
     let when = |is_kept: bool, mib: f64| if is_kept { mib } else { 0.0 };
     let kept_mib = traces_mib
         + stages.kept_mib
