@@ -1,6 +1,9 @@
 //! Arguments of `cvc phases` and `cvc estimate`.
 
-use super::{Which, values::seconds};
+use super::{
+    Which,
+    values::{multiple, seconds, site_factor, site_price},
+};
 use camino::Utf8PathBuf;
 use clap::Args;
 use cvc_core::mapping::Mapping;
@@ -85,6 +88,15 @@ pub struct EstimateArgs {
     pub sync: bool,
     #[command(flatten)]
     pub options: ReplayArgs,
+    /// Computing time relative to the traced run, on all sites or on one; repeatable [default: 1]
+    #[arg(long, value_name = "[SITE=]FACTOR", value_parser = site_factor)]
+    pub compute: Vec<(Option<String>, f64)>,
+    /// Hourly node price of a site, instead of the campaign file's; repeatable
+    #[arg(long, value_name = "SITE=USD", value_parser = site_price)]
+    pub price: Vec<(String, f64)>,
+    /// Hourly price of all nodes, where a site has none
+    #[arg(long, value_name = "DOLLARS", value_parser = multiple)]
+    pub dollars_per_hour: Option<f64>,
     /// Measure storage for later models, and keep the results with their date in FILE
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub measure: Option<Utf8PathBuf>,

@@ -360,6 +360,75 @@ fn an_estimate_repeats_the_phases_with_each_library_of_a_site() {
 }
 
 #[test]
+fn an_estimate_of_several_places_chooses_with_a_probability_and_costs() {
+    require!(Tool::OpenMpi);
+    let traced = Traced::with(Tool::OpenMpi);
+    let args = "--size 16 --steps 10 --write-every 5 --file block.out";
+    traced.succeeds(4, Some("logs"), "kernel-block", args);
+    let (logs, model) = (traced.path("logs"), traced.path("m.json"));
+    let sites = "[sites.one]\nkind = \"local\"\nprice = { per_node_hour_usd = 2.0 }\n\
+                 [sites.two]\nkind = \"local\"\n[matrix]\napp = \"kernel-block\"\nclass = \"S\"\n\
+                 processes = 1\nmpi = \"openmpi\"\n";
+    let c = campaign("places", sites);
+    c.cvc(&["phases", &logs, "--write", &model]).expect(0);
+    let base = [
+        "estimate",
+        &model,
+        "campaign.toml",
+        "--mpi",
+        "openmpi",
+        "--all",
+    ];
+    let options = ["--repeats", "4", "--compute", "two=3"];
+    let found = conforms(&c, "estimate", &[&base[..], &options].concat());
+    let rows = found["rows"].as_array().expect("rows");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{found}"));
+    // the whole run: I/O as replayed, and the traced computation, three times as long on `two`
+    let computing = number(&found["traced_run_s"]) - number(&found["traced_io_s"]);
+    for (row, factor) in rows.iter().zip([1.0, 3.0]) {
+        let rest = number(&row["run"]["mean_s"]) - number(&row["io"]["mean_s"]);
+        assert!((rest - factor * computing).abs() < 1e-6, "{found}");
+        assert_eq!(row["repeats_s"].as_array().map(Vec::len), Some(4));
+    }
+    let usd = number(&rows[0]["usd"]) * 3600.0 / number(&rows[0]["run"]["mean_s"]);
+    assert!((usd - 2.0).abs() < 1e-9, "{found}");
+    assert_eq!(
+        (&rows[1]["usd"], &rows[0]["price"]),
+        (&Value::Null, &"campaign file".into())
+    );
+    let choices = found["choices"].as_array().expect("choices");
+    assert_eq!((choices.len(), &choices[0]["by"]), (1, &"run-time".into()));
+    let sure = number(&choices[0]["probability"]);
+    let verdict = if sure >= 0.95 {
+        "best"
+    } else {
+        "indistinguishable"
+    };
+    assert_eq!(choices[0]["verdict"], verdict, "{found}");
+
+    // one repeat has no scatter, and a price for all sites makes a second choice
+    let options = ["--repeats", "1", "--dollars-per-hour", "7.2"];
+    let found = conforms(&c, "estimate", &[&base[..], &options].concat());
+    let choices = found["choices"].as_array().expect("choices");
+    assert_eq!(choices.len(), 2, "{found}");
+    assert_eq!(choices[1]["by"], "dollars");
+    assert!(choices.iter().all(|of| of["verdict"] == "unknown-scatter"));
+    assert_eq!(
+        choices[1]["site"], "one",
+        "2 dollars an hour are less than 7.2"
+    );
+    let sentence = found["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains("Indistinguishable: "), "{sentence}");
+    let wrong = [&base[..], &["--price", "three=1"]].concat();
+    let refused = c.cvc(&wrong).expect(2).stderr;
+    assert!(
+        refused.contains("--price: there is no site `three`"),
+        "{refused}"
+    );
+    assert!(refused.contains("sites: one, two"), "{refused}");
+}
+
+#[test]
 fn measured_storage_answers_later_estimates_without_a_run() {
     require!(Tool::OpenMpi);
     let traced = Traced::with(Tool::OpenMpi);

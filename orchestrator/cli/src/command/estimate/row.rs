@@ -1,6 +1,7 @@
 //! Times of phases at a place (site, library, storage area), parsed from the output of a replay.
 
-use super::{ior::IorTimes, place::TrialPlace};
+use super::ior::IorTimes;
+use cvc_core::units::dollars;
 use cvc_model::stats::Summary;
 use cvc_session::Trial;
 use serde::Serialize;
@@ -25,6 +26,15 @@ impl ReplayTime {
             low_s: summary.interval.map(|ends| ends.low.max(0.0)),
             high_s: summary.interval.map(|ends| ends.high),
         })
+    }
+
+    /// Returns the time with a further time that has no error.
+    pub fn plus(&self, seconds: f64) -> Self {
+        Self {
+            mean_s: self.mean_s + seconds,
+            low_s: self.low_s.map(|low| low + seconds),
+            high_s: self.high_s.map(|high| high + seconds),
+        }
     }
 
     pub fn text(&self) -> String {
@@ -59,6 +69,16 @@ pub struct Row {
     pub storage: String,
     /// I/O time of all replayed phases, each counted as often as it occurs in the program.
     pub io: Option<ReplayTime>,
+    /// [`Self::io`] of each repetition, seconds; empty if it is interpolated.
+    pub repeats_s: Vec<f64>,
+    /// Time of the whole run, with computation; `None` if the model is not from a run.
+    pub run: Option<ReplayTime>,
+    /// Price of all nodes, US dollars per hour; `None` if it is unknown.
+    pub usd_per_hour: Option<f64>,
+    /// Source of the price.
+    pub price: Option<String>,
+    /// Cost of the whole run, US dollars.
+    pub usd: Option<f64>,
     pub phases: Vec<PhaseTime>,
     /// Time that the replay took in total, seconds.
     pub replay_s: Option<f64>,
@@ -122,12 +142,17 @@ impl Printed {
 }
 
 impl Row {
-    pub fn of(place: &TrialPlace<'_>) -> Self {
+    pub fn of(site: &str, mpi: &str, storage: &str) -> Self {
         Self {
-            site: place.name.to_owned(),
-            mpi: place.mpi.to_owned(),
-            storage: place.storage.to_owned(),
+            site: site.to_owned(),
+            mpi: mpi.to_owned(),
+            storage: storage.to_owned(),
             io: None,
+            repeats_s: Vec::new(),
+            run: None,
+            usd_per_hour: None,
+            price: None,
+            usd: None,
             phases: Vec::new(),
             replay_s: None,
             problem: None,
@@ -137,8 +162,16 @@ impl Row {
         }
     }
 
+    /// Describes the price of the site's nodes.
+    pub fn priced(&self) -> Option<String> {
+        let (usd, source) = self.usd_per_hour.zip(self.price.as_ref())?;
+        let usd = dollars(usd);
+        Some(format!("{}: {usd} an hour ({source})", self.site))
+    }
+
     pub fn take(&mut self, printed: Printed) {
         self.io = ReplayTime::of(&printed.totals);
+        self.repeats_s = printed.totals;
         self.replay_s = printed.wall_s;
         let phase = |(first, count, bytes, all): (u32, u32, u64, Vec<f64>)| {
             Some(PhaseTime {

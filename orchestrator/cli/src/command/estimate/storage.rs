@@ -256,16 +256,11 @@ fn row(
     let total: f64 = total.sum();
     let missing = "not every kind of access was measured".to_owned();
     Some(Row {
-        site: first.site.clone(),
-        mpi: first.mpi.clone(),
-        storage: first.storage.clone(),
         io: ReplayTime::of(&[total]).filter(|_| !phases.is_empty()),
         problem: phases.is_empty().then_some(missing),
         phases,
-        replay_s: None,
-        ior_s: None,
-        ior_problem: None,
         measured_on: measured.iter().map(|of| of.date.clone()).min(),
+        ..Row::of(&first.site, &first.mpi, &first.storage)
     })
 }
 
