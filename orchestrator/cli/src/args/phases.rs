@@ -1,7 +1,7 @@
 //! Arguments of `cvc phases` and `cvc estimate`.
 
 use super::{
-    Which,
+    Where, Which,
     values::{multiple, seconds, site_factor, site_price},
 };
 use camino::Utf8PathBuf;
@@ -24,9 +24,17 @@ pub struct ReplayArgs {
 
 #[derive(Args)]
 pub struct PhasesArgs {
-    /// Logs (RANK.mpi-io), a trace, images, a run's directory or a model; several for --at
-    #[arg(value_name = "PATH", required_unless_present = "tracer")]
+    /// Logs (RANK.mpi-io), a trace, images, a run's directory, a campaign or a model; several for --at; observations for --predict
+    #[arg(value_name = "PATH", required_unless_present_any = ["tracer", "predict"])]
     pub paths: Vec<Utf8PathBuf>,
+    /// The traced run of a campaign whose identifier begins like this
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// Model the predicted checkpoint of this setting, as `cvc predict --at` reads it
+    #[arg(long, value_name = "SETTING", conflicts_with_all = ["ticks", "gap", "at", "run"])]
+    pub predict: Option<String>,
+    #[command(flatten)]
+    pub place: Where,
     /// Maximum communicating calls within a phase [default: from the widest gap]
     #[arg(long, value_name = "COUNT")]
     pub ticks: Option<u32>,
@@ -48,7 +56,7 @@ pub struct PhasesArgs {
     #[command(flatten)]
     pub options: ReplayArgs,
     /// Compile the tracer with this MPI compiler
-    #[arg(long, value_name = "MPICC", conflicts_with_all = ["paths", "write", "html", "at", "replay"])]
+    #[arg(long, value_name = "MPICC", conflicts_with_all = ["paths", "write", "html", "at", "replay", "run", "predict"])]
     pub tracer: Option<String>,
     /// Print JSON
     #[arg(long)]

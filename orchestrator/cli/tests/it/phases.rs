@@ -9,6 +9,7 @@ use cvc_testkit::{Tool, require};
 use serde_json::Value;
 use std::{
     fs,
+    path::Path,
     process::{Command, Output},
 };
 
@@ -426,6 +427,113 @@ fn an_estimate_of_several_places_chooses_with_a_probability_and_costs() {
         "{refused}"
     );
     assert!(refused.contains("sites: one, two"), "{refused}");
+}
+
+#[test]
+fn a_predicted_checkpoint_is_a_model_that_is_replayed() {
+    require!(Tool::OpenMpi);
+    let c = campaign("predicted", "");
+    let images = c.dir().join("images");
+    fs::create_dir(&images).expect("makes");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp");
+    for name in [
+        "mpich-btA-np4-rank0.dmtcp.gz",
+        "mpich-btA-np16-rank0.dmtcp.gz",
+    ] {
+        fs::copy(fixtures.join(name), images.join(name)).expect("copies");
+    }
+    let setting = "npb-bt.A 9 mpich-ch3";
+    let args = [
+        "phases",
+        "--predict",
+        setting,
+        "images",
+        "--write",
+        "m.json",
+    ];
+    let model = conforms(&c, "phases", &args);
+    assert_eq!(
+        (&model["processes"], &model["marks"]["by"]),
+        (&9.into(), &"image".into())
+    );
+    let weight = model["phases"][0]["weight_bytes"].as_f64().expect("bytes");
+    let predicted = ["predict", "--from", "images", "--at", setting, "--json"];
+    let predicted: Value = serde_json::from_str(&c.cvc(&predicted).expect(0).stdout).expect("JSON");
+    let file = &predicted["forecasts"][0]["files"][0]["size"]["value"];
+    let file = file.as_f64().unwrap_or_else(|| panic!("{predicted}"));
+    let ratio = weight / (9.0 * file * f64::from(1 << 20));
+    assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
+    let shown = c.cvc(&["phases", "m.json"]).expect(0).stdout;
+    assert!(
+        shown.contains("note: predicted: npb-bt.A 1Nx9P mpich-ch3"),
+        "{shown}"
+    );
+    let base = ["estimate", "m.json", "--mpi", "openmpi", "--repeats", "1"];
+    let found = conforms(&c, "estimate", &base);
+    assert_eq!(
+        (&found["rows"][0]["run"], &found["choices"]),
+        (&Value::Null, &Value::Array(Vec::new()))
+    );
+    assert!(
+        found["rows"][0]["io"]["mean_s"].as_f64() > Some(0.0),
+        "{found}"
+    );
+    assert!(
+        found["assumptions"][0]
+            .as_str()
+            .is_some_and(|a| a.contains("only I/O"))
+    );
+
+    let refused = c.cvc(&["phases", "--predict", "kernel-stencil.S 4 mpich", "images"]);
+    let refused = refused.expect(8).stderr;
+    assert!(refused.contains("are not predicted: "), "{refused}");
+    let refused = c
+        .cvc(&["phases", "--predict", "npb-bt.A", "images"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("expected a program, a mapping and an MPI library"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_traced_run_of_a_campaign_is_chosen_by_the_beginning_of_its_identifier() {
+    require!(Tool::OpenMpi);
+    let text = format!(
+        "{SITE}oversubscribe = true\n[matrix]\napp = \"kernel-block\"\nclass = \"S\"\nprocesses = [1, 4]\nmpi = \"openmpi\"\n\
+         tracer = \"mpi-io\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 200\n"
+    );
+    let c = campaign("traced", &text);
+    c.run().expect(0);
+    let runs = c.run_names();
+    assert_eq!(runs.len(), 2);
+    let several = c.cvc(&["phases", "campaign.toml"]).expect(2).stderr;
+    assert!(several.contains("has 2 traced runs"), "{several}");
+    assert!(
+        runs.iter().all(|run| several.contains(run.as_str())),
+        "{several}"
+    );
+    let processes: Vec<u64> = runs
+        .iter()
+        .map(|run| {
+            let args = ["phases", "campaign.toml", "--run", run.as_str()];
+            let model = conforms(&c, "phases", &args);
+            model["processes"].as_u64().expect("a number")
+        })
+        .collect();
+    assert!(
+        processes.contains(&1) && processes.contains(&4),
+        "{processes:?}"
+    );
+    let none = c
+        .cvc(&["phases", "campaign.toml", "--run", "zzz"])
+        .expect(2)
+        .stderr;
+    assert!(
+        none.contains("0 traced runs whose identifier begins with `zzz`"),
+        "{none}"
+    );
 }
 
 #[test]
