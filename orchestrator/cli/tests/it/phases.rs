@@ -355,6 +355,15 @@ fn an_estimate_repeats_the_phases_with_each_library_of_a_site() {
             .as_str()
             .is_some_and(|s| s.starts_with("All I/O takes "))
     );
+    // either the file system has direct I/O, and each phase has its share of it, or the output says that it has none
+    let device = (row["device"]["write_mib_s"].as_f64(), &row["device_problem"]);
+    assert!((device.0 > Some(0.0)) != device.1.is_string(), "{found}");
+    if let Some(rate) = device.0 {
+        let phase = &phases[0];
+        let share = phase["device_pct"].as_f64().expect("a share");
+        let expected = 100.0 * phase["mib_s"].as_f64().expect("a rate") / rate;
+        assert!((share / expected - 1.0).abs() < 1e-9, "{found}");
+    }
     // either IOR is installed, or the output says that it is missing
     let ior = (&row["ior_s"], &row["ior_problem"]);
     assert!(ior.0.is_f64() != ior.1.is_string(), "{found}");

@@ -21,7 +21,6 @@ use cvc_core::campaign::Spec;
 use cvc_core::mapping::Mapping;
 use cvc_core::point::CheckpointerKind;
 use cvc_core::units::{dollars, duration};
-use cvc_model::io_phase::error_on_time_pct;
 use cvc_session::campaigns::{Askable, campaign_here, load_and_ask};
 use cvc_show::{Blocks, Table, or_dash};
 use cvc_trace::phases::{IoModel, replay_program};
@@ -203,6 +202,7 @@ impl Replay<'_> {
             options: self.args.options.options(),
             repeats: self.args.repeats,
             sync: self.args.sync,
+            device: true,
         };
         let app = of_model("replay", Path::new(""), self.model, &[workload]).map_err(failed)?;
         let mut row = Row::of(place.name, place.mpi, place.storage);
@@ -233,10 +233,10 @@ impl EstimateOutput {
         (args, mapping): (&EstimateArgs, &Mapping),
         mut rows: Vec<Row>,
     ) -> Self {
-        for phase in rows.iter_mut().flat_map(|row| &mut row.phases) {
-            let traced = model.phases.iter().find(|f| f.first == phase.first);
-            phase.traced_s = traced.map_or(0.0, |f| f.io_s);
-            phase.error_pct = error_on_time_pct(phase.each.mean_s, phase.traced_s).ok();
+        for row in &mut rows {
+            for phase in &mut row.phases {
+                phase.compare(model, row.device);
+            }
         }
         for row in &mut rows {
             whole.complete(row);
@@ -250,6 +250,10 @@ impl EstimateOutput {
         let mut assumptions = whole.assumptions();
         if choices.iter().any(|choice| choice.probability.is_some()) {
             assumptions.push("probabilities follow from the repeats of one replay at each place, not from other days or loads".to_owned());
+        }
+        let mut phases = rows.iter().flat_map(|row| &row.phases);
+        if phases.any(|phase| phase.device_pct > Some(100.0)) {
+            assumptions.push("phases that are faster than the device's direct writes and reads are held by caches".to_owned());
         }
         if !args.sync {
             assumptions.push("written data may stay in caches, as where the program does not sync; --sync waits until they are on disk".to_owned());
@@ -300,12 +304,14 @@ impl EstimateOutput {
                 out.say(format!("{place}: no time by IOR: {problem}"));
             }
         }
+        self.show_devices(out);
         out.gap();
         let mut table = Table::plain([
             "where",
             "phase",
             "of these",
             "each",
+            "of the device",
             "by IOR",
             "in the traced run",
         ])
@@ -317,6 +323,7 @@ impl EstimateOutput {
                     phase.first.to_string(),
                     phase.count.to_string(),
                     phase.each.text(),
+                    or_dash(phase.device_pct, |pct| format!("{pct:.0} %")),
                     seconds_or_dash(phase.ior_s),
                     format!("{:.3} s", phase.traced_s),
                 ]);
@@ -336,6 +343,22 @@ impl EstimateOutput {
         }
         for text in &self.assumptions {
             out.say(format!("assumed: {text}"));
+        }
+    }
+
+    /// Prints the rates of the devices.
+    fn show_devices(&self, out: &mut Blocks) {
+        for row in &self.rows {
+            let place = format!("{} in {} of {}", row.mpi, row.storage, row.site);
+            if let Some(rate) = &row.device {
+                out.say(format!(
+                    "{place}: direct writes {:.1} MiB/s, direct reads {:.1} MiB/s",
+                    rate.write_mib_s, rate.read_mib_s
+                ));
+            }
+            if let Some(problem) = &row.device_problem {
+                out.say(format!("{place}: no rate of the device: {problem}"));
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Times of phases at a place (site, library, storage area), parsed from the output of a replay.
 
 use super::ior::IorTimes;
-use cvc_core::units::dollars;
+use cvc_core::units::{MIB, dollars};
+use cvc_model::io_phase::{error_on_time_pct, time_s};
 use cvc_model::stats::Summary;
 use cvc_session::Trial;
-use serde::Serialize;
+use cvc_trace::phases::{IoModel, PhaseFamily};
+use serde::{Deserialize, Serialize};
 
 /// The workload class of replays.
 pub const CLASS: &str = "model";
@@ -47,6 +49,23 @@ impl ReplayTime {
     }
 }
 
+/// Rates of direct writes and reads, without the page cache, of all processes together, MiB/s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceRate {
+    pub write_mib_s: f64,
+    pub read_mib_s: f64,
+}
+
+impl DeviceRate {
+    /// Returns the time of the device for a phase, seconds.
+    fn seconds(self, family: &PhaseFamily, processes: u32) -> Option<f64> {
+        let written = family.bytes_written(processes).min(family.weight_bytes);
+        let read = family.weight_bytes - written;
+        let parts = [(written, self.write_mib_s), (read, self.read_mib_s)];
+        time_s(&parts.map(|(bytes, rate)| (bytes as f64 / MIB, rate))).ok()
+    }
+}
+
 /// Estimated time of one phase of a family of similar phases.
 #[derive(Serialize)]
 pub struct PhaseTime {
@@ -58,8 +77,43 @@ pub struct PhaseTime {
     pub traced_s: f64,
     /// |estimated - traced| / traced, percent.
     pub error_pct: Option<f64>,
+    /// Bandwidth of all processes, MiB/s; `None` for a phase that only syncs.
+    pub mib_s: Option<f64>,
+    /// Bandwidth relative to direct writes and reads, percent; above 100 where caches hold the data.
+    pub device_pct: Option<f64>,
     /// Time by IOR with the published rule, seconds; `None` without IOR, and for a phase that only syncs.
     pub ior_s: Option<f64>,
+}
+
+impl PhaseTime {
+    pub fn of(first: u32, count: u32, bytes: u64, each: ReplayTime) -> Self {
+        let rate = bytes as f64 / MIB / each.mean_s;
+        Self {
+            first,
+            count,
+            bytes,
+            mib_s: (bytes > 0 && rate.is_finite()).then_some(rate),
+            each,
+            traced_s: 0.0,
+            error_pct: None,
+            device_pct: None,
+            ior_s: None,
+        }
+    }
+
+    /// Adds the traced time, and the share of the device.
+    pub fn compare(&mut self, model: &IoModel, device: Option<DeviceRate>) {
+        let Some(traced) = model.phases.iter().find(|f| f.first == self.first) else {
+            return;
+        };
+        self.traced_s = traced.io_s;
+        self.error_pct = error_on_time_pct(self.each.mean_s, self.traced_s).ok();
+        let of_device = || device?.seconds(traced, model.processes);
+        self.device_pct = self
+            .mib_s
+            .and(of_device())
+            .map(|s| 100.0 * s / self.each.mean_s);
+    }
 }
 
 #[derive(Serialize)]
@@ -88,6 +142,10 @@ pub struct Row {
     pub ior_s: Option<f64>,
     /// Why IOR gave no time.
     pub ior_problem: Option<String>,
+    /// Rates of direct writes and reads.
+    pub device: Option<DeviceRate>,
+    /// Why they were not measured.
+    pub device_problem: Option<String>,
     /// Date of the storage profile, if the times are interpolated from one.
     pub measured_on: Option<String>,
 }
@@ -104,6 +162,8 @@ pub struct Printed {
     /// For each family: its first phase, the number of its phases, bytes, and seconds of each repetition.
     pub phases: Vec<(u32, u32, u64, Vec<f64>)>,
     pub wall_s: Option<f64>,
+    pub device: Option<DeviceRate>,
+    pub device_problem: Option<String>,
 }
 
 impl Printed {
@@ -112,11 +172,25 @@ impl Printed {
             totals: Vec::new(),
             phases: Vec::new(),
             wall_s: trial.records().value("wall_s"),
+            device: None,
+            device_problem: None,
         };
         for line in trial.text("stdout").lines() {
             if let Some((total, _)) = between(line, ": ", " s of I/O") {
                 printed.totals.push(total);
             }
+            if let Some(problem) = line.strip_prefix("Device: not measured, ") {
+                printed.device_problem = Some(problem.to_owned());
+            }
+            let device = || {
+                let (write_mib_s, rest) = between(line, "Device: write ", " MiB/s, ")?;
+                let (read_mib_s, _) = between(rest, "read ", " MiB/s")?;
+                Some(DeviceRate {
+                    write_mib_s,
+                    read_mib_s,
+                })
+            };
+            printed.device = printed.device.or_else(device);
             let phase = || {
                 let (number, rest) = between(line, ": phase ", ": ")?;
                 let (seconds, rest) = rest.split_once(" s for each of ")?;
@@ -158,6 +232,8 @@ impl Row {
             problem: None,
             ior_s: None,
             ior_problem: None,
+            device: None,
+            device_problem: None,
             measured_on: None,
         }
     }
@@ -173,16 +249,10 @@ impl Row {
         self.io = ReplayTime::of(&printed.totals);
         self.repeats_s = printed.totals;
         self.replay_s = printed.wall_s;
+        self.device = printed.device;
+        self.device_problem = printed.device_problem;
         let phase = |(first, count, bytes, all): (u32, u32, u64, Vec<f64>)| {
-            Some(PhaseTime {
-                first,
-                count,
-                bytes,
-                each: ReplayTime::of(&all)?,
-                traced_s: 0.0,
-                error_pct: None,
-                ior_s: None,
-            })
+            Some(PhaseTime::of(first, count, bytes, ReplayTime::of(&all)?))
         };
         self.phases = printed.phases.into_iter().filter_map(phase).collect();
         if self.io.is_none() {
@@ -198,5 +268,31 @@ impl Row {
             all += phase.ior_s.unwrap_or(0.0) * f64::from(phase.count);
         }
         self.ior_s = Some(all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_trace::phases::storage_model;
+
+    #[test]
+    fn a_phase_as_fast_as_the_device_reaches_all_of_it() {
+        let (model, _) = storage_model(4);
+        let device = DeviceRate {
+            write_mib_s: 8.0,
+            read_mib_s: 2.0,
+        };
+        // the first phase writes 4 MiB, the second reads them
+        for (i, seconds) in [(0, 0.5), (1, 2.0)] {
+            let family = &model.phases[i];
+            let time = ReplayTime::of(&[seconds]).expect("a time");
+            let mut phase = PhaseTime::of(family.first, 1, family.weight_bytes, time);
+            phase.compare(&model, Some(device));
+            assert_eq!(phase.mib_s, Some(4.0 / seconds));
+            assert_eq!(phase.device_pct, Some(100.0));
+            phase.compare(&model, None);
+            assert_eq!(phase.device_pct, None);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     place::{RunEnd, TrialPlace, TrialRuns},
-    row::{CLASS, PhaseTime, Printed, ReplayTime, Row},
+    row::{CLASS, DeviceRate, PhaseTime, Printed, ReplayTime, Row},
 };
 use crate::{
     args::EstimateArgs, command::phases::failed, exit_status::ExitStatus, failure::Failure, output,
@@ -10,7 +10,7 @@ use crate::{
 use camino::Utf8Path;
 use cvc_core::app::replay::{ReplayWorkload, of_model};
 use cvc_core::mapping::Mapping;
-use cvc_core::units::{counted, size};
+use cvc_core::units::{MIB, counted, size};
 use cvc_model::io_phase::time_s;
 use cvc_trace::phases::{
     AccessKind, IoModel, PhaseFamily, ReplayOptions, StorageCell, storage_model,
@@ -21,7 +21,6 @@ use std::{collections::BTreeSet, fs};
 
 const FORMAT: &str = "cvc-storage";
 const VERSION: u32 = 1;
-const MIB: f64 = 1024.0 * 1024.0;
 /// Replay options that include every phase once.
 const ALL: ReplayOptions = ReplayOptions {
     only_relevant: false,
@@ -48,6 +47,9 @@ struct MeasuredStorage {
     /// Whether the times include flushing the written data to disk.
     sync: bool,
     date: String,
+    /// Rates of direct writes and reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceRate>,
     rates: Vec<MeasuredRate>,
 }
 
@@ -121,6 +123,7 @@ impl MeasuredStorage {
             processes: mapping.processes(),
             sync,
             date: Zoned::now().date().to_string(),
+            device: printed.device,
             rates: rates.collect(),
         }
     }
@@ -161,6 +164,7 @@ pub async fn measure(
         options: ALL,
         repeats: args.repeats,
         sync: args.sync,
+        device: true,
     };
     let mut measured = 0_usize;
     for place in runs.places(args) {
@@ -240,15 +244,13 @@ fn row(
     let families = model.phases.iter().filter(|f| options.phases_of(f) > 0);
     let times: Option<Vec<PhaseTime>> = families
         .map(|family| {
-            Some(PhaseTime {
-                first: family.first,
-                count: family.count,
-                bytes: family.weight_bytes,
-                each: ReplayTime::of(&[seconds(model, family, measured, remarks)?])?,
-                traced_s: 0.0,
-                error_pct: None,
-                ior_s: None,
-            })
+            let time = ReplayTime::of(&[seconds(model, family, measured, remarks)?])?;
+            Some(PhaseTime::of(
+                family.first,
+                family.count,
+                family.weight_bytes,
+                time,
+            ))
         })
         .collect();
     let phases = times.unwrap_or_default();
@@ -259,9 +261,16 @@ fn row(
         io: ReplayTime::of(&[total]).filter(|_| !phases.is_empty()),
         problem: phases.is_empty().then_some(missing),
         phases,
+        device: nearest(measured, model.processes).and_then(|of| of.device),
         measured_on: measured.iter().map(|of| of.date.clone()).min(),
         ..Row::of(&first.site, &first.mpi, &first.storage)
     })
+}
+
+/// Returns the measurement with the number of processes that is closest.
+fn nearest<'m>(measured: &[&'m MeasuredStorage], processes: u32) -> Option<&'m MeasuredStorage> {
+    let all = measured.iter().copied();
+    all.min_by_key(|of| of.processes.abs_diff(processes))
 }
 
 /// Estimates the time of a phase, seconds.
