@@ -111,6 +111,9 @@ pub struct EstimateArgs {
     /// Interpolate from measured storage in FILE, without a run
     #[arg(long, value_name = "FILE")]
     pub from: Option<Utf8PathBuf>,
+    /// Compare with the times of calls by size, from measured storage in FILE
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["measure", "from"])]
+    pub by_size: Option<Utf8PathBuf>,
     /// IOR to compare with, repeatable for several MPI libraries [default: `ior` on the site's PATH]
     #[arg(long, value_name = "PROGRAM")]
     pub ior: Vec<Utf8PathBuf>,

@@ -356,7 +356,10 @@ fn an_estimate_repeats_the_phases_with_each_library_of_a_site() {
             .is_some_and(|s| s.starts_with("All I/O takes "))
     );
     // either the file system has direct I/O, and each phase has its share of it, or the output says that it has none
-    let device = (row["device"]["write_mib_s"].as_f64(), &row["device_problem"]);
+    let device = (
+        row["device"]["write_mib_s"].as_f64(),
+        &row["device_problem"],
+    );
     assert!((device.0 > Some(0.0)) != device.1.is_string(), "{found}");
     if let Some(rate) = device.0 {
         let phase = &phases[0];
@@ -595,6 +598,40 @@ fn measured_storage_answers_later_estimates_without_a_run() {
         (&Value::Null, &Value::Null)
     );
     assert!(row["io"]["mean_s"].as_f64() > Some(0.0), "{found}");
+    let missing = ["estimate", &model, "--by-size", "nowhere.json"];
+    let refused = c.cvc(&missing).expect(2).stderr;
+    assert!(
+        refused.contains("nowhere.json has no measured storage"),
+        "{refused}"
+    );
+    // the line of the calls' size says about the same as the interpolation, and a replay judges it
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value}: {found}"));
+    let line = number(&row["by_size_s"]) / number(&row["io"]["mean_s"]);
+    assert!((0.2..5.0).contains(&line), "{found}");
+    let laws = row["laws"].as_array().expect("laws");
+    assert!(
+        !laws.is_empty() && laws.iter().all(|law| law["processes"] == 4),
+        "{found}"
+    );
+    assert_eq!(row["by_size_error_pct"], Value::Null);
+    let replayed = [
+        "estimate",
+        &model,
+        "--mpi",
+        "openmpi",
+        "--repeats",
+        "2",
+        "--by-size",
+        "storage.json",
+    ];
+    let judged = conforms(&c, "estimate", &replayed);
+    let row = &judged["rows"][0];
+    let (line, mean) = (number(&row["by_size_s"]), number(&row["io"]["mean_s"]));
+    let error = number(&row["by_size_error_pct"]);
+    assert!(
+        (error - 100.0 * (line - mean).abs() / mean).abs() < 1e-6,
+        "{judged}"
+    );
     let shown = c.cvc(&from).expect(0).stdout;
     assert!(
         shown.contains("interpolated from measurements of "),

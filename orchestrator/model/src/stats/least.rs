@@ -76,10 +76,11 @@ mod tests {
 
     #[test]
     fn a_choice_among_two_samples_is_as_sure_as_the_one_sided_t_test() {
-        let (a, b) = (vec![9.0, 10.0, 11.0], vec![10.5, 11.5, 12.5, 11.5]);
+        let a = vec![9.0, 10.0, 11.0, 10.5, 9.5, 10.2, 9.8, 10.0];
+        let b = vec![9.8, 10.8, 11.8, 10.8, 10.1, 11.5, 10.3, 10.8];
         let found = least_mean(&[b.clone(), a.clone()]).expect("values");
         assert_eq!((found.index, found.next), (1, Some(0)));
-        // 1 - p/2 of Welch's test; the posterior of two unequal variances (Behrens and Fisher) is slightly wider
+        // 1 - p/2 of Welch's test; with unequal variances (Behrens and Fisher) the posterior is slightly wider
         let p = crate::stats::compare(&a, &b).and_then(|c| c.p_value);
         let (sure, welch) = (
             found.probability.expect("scatter"),
@@ -87,6 +88,10 @@ mod tests {
         );
         assert!((sure - welch).abs() < 0.02, "{sure} and {welch}");
         assert_eq!(least_mean(&[b, a]), Some(found), "deterministic");
+        // for few values the posterior is more careful than Welch's 0.948
+        let few = [vec![9.0, 10.0, 11.0], vec![10.5, 11.5, 12.5, 11.5]];
+        let sure = least_mean(&few).and_then(|found| found.probability);
+        assert!((sure.expect("scatter") - 0.9116).abs() < 0.01, "{sure:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `cvc estimate`: the time of a program's I/O on sites, from a replay of its phases.
 
+mod by_size;
 mod choice;
 mod ior;
 mod place;
@@ -29,7 +30,7 @@ use place::{RunEnd, TrialPlace, TrialRuns};
 use row::{CLASS, Printed, ReplayTime, Row};
 use serde::Serialize;
 use std::path::Path;
-use storage::{interpolated, measure};
+use storage::{StorageProfile, interpolated, measure};
 
 /// Number of processes that measure storage.
 const MEASURED_PROCESSES: u32 = 4;
@@ -101,15 +102,23 @@ fn replayed(
     let spec = campaign_of(args, args.file.as_deref(), model.processes)?;
     let whole = WholeRun::of(args, model, Some(&spec), mapping);
     whole.check_sites(spec.sites.keys().map(String::as_str))?;
+    let profile = args.by_size.as_deref().map(StorageProfile::read_measured);
+    let profile = profile.transpose()?;
     let replay = Replay {
         args,
         model,
         tests: IorTest::all(model, args.options.options()),
     };
-    let (rows, is_interrupted) = runtime()?.block_on(async {
+    let (mut rows, is_interrupted) = runtime()?.block_on(async {
         let runs = TrialRuns::of(&spec, mapping.clone(), args.timeout)?;
         replay.rows(&runs).await
     })?;
+    if let Some(profile) = &profile {
+        for row in &mut rows {
+            let measured = profile.at(row, args.sync);
+            row.take_by_size(model, &measured);
+        }
+    }
     let found = EstimateOutput::of(model, &whole, (args, mapping), rows);
     Ok((found, is_interrupted))
 }
@@ -284,6 +293,7 @@ impl EstimateOutput {
                 ("storage", &|row| row.storage.clone()),
                 ("all I/O", &|row| time(&row.io)),
                 ("by IOR", &|row| seconds_or_dash(row.ior_s)),
+                ("by size", &|row| seconds_or_dash(row.by_size_s)),
                 ("whole run", &|row| time(&row.run)),
                 ("costs", &|row| or_dash(row.usd, dollars)),
                 ("replay took", &|row| or_dash(row.replay_s, duration)),
@@ -300,6 +310,9 @@ impl EstimateOutput {
                     "{place}: interpolated from measurements of {date}, not repeated"
                 ));
             }
+            if let Some(problem) = &row.by_size_problem {
+                out.say(format!("{place}: no time by size: {problem}"));
+            }
             if let Some(problem) = &row.ior_problem {
                 out.say(format!("{place}: no time by IOR: {problem}"));
             }
@@ -313,6 +326,7 @@ impl EstimateOutput {
             "each",
             "of the device",
             "by IOR",
+            "by size",
             "in the traced run",
         ])
         .right_from(1);
@@ -325,6 +339,7 @@ impl EstimateOutput {
                     phase.each.text(),
                     or_dash(phase.device_pct, |pct| format!("{pct:.0} %")),
                     seconds_or_dash(phase.ior_s),
+                    seconds_or_dash(phase.by_size_s),
                     format!("{:.3} s", phase.traced_s),
                 ]);
             }

@@ -1,6 +1,10 @@
 //! Times of phases at a place (site, library, storage area), parsed from the output of a replay.
 
-use super::ior::IorTimes;
+use super::{
+    by_size::{SizeLaw, SizeLaws},
+    ior::IorTimes,
+    storage::MeasuredStorage,
+};
 use cvc_core::units::{MIB, dollars};
 use cvc_model::io_phase::{error_on_time_pct, time_s};
 use cvc_model::stats::Summary;
@@ -81,6 +85,8 @@ pub struct PhaseTime {
     pub mib_s: Option<f64>,
     /// Bandwidth relative to direct writes and reads, percent; above 100 where caches hold the data.
     pub device_pct: Option<f64>,
+    /// Time from the times of calls by size, seconds; `None` without measured storage.
+    pub by_size_s: Option<f64>,
     /// Time by IOR with the published rule, seconds; `None` without IOR, and for a phase that only syncs.
     pub ior_s: Option<f64>,
 }
@@ -97,6 +103,7 @@ impl PhaseTime {
             traced_s: 0.0,
             error_pct: None,
             device_pct: None,
+            by_size_s: None,
             ior_s: None,
         }
     }
@@ -142,6 +149,14 @@ pub struct Row {
     pub ior_s: Option<f64>,
     /// Why IOR gave no time.
     pub ior_problem: Option<String>,
+    /// I/O time of all replayed phases from the times of calls by size, seconds.
+    pub by_size_s: Option<f64>,
+    /// |by size - replayed| / replayed, percent; `None` without a replay.
+    pub by_size_error_pct: Option<f64>,
+    /// The times of calls by size.
+    pub laws: Vec<SizeLaw>,
+    /// Why there are none.
+    pub by_size_problem: Option<String>,
     /// Rates of direct writes and reads.
     pub device: Option<DeviceRate>,
     /// Why they were not measured.
@@ -232,6 +247,10 @@ impl Row {
             problem: None,
             ior_s: None,
             ior_problem: None,
+            by_size_s: None,
+            by_size_error_pct: None,
+            laws: Vec::new(),
+            by_size_problem: None,
             device: None,
             device_problem: None,
             measured_on: None,
@@ -258,6 +277,32 @@ impl Row {
         if self.io.is_none() {
             self.problem = Some("the replay printed no time".to_owned());
         }
+    }
+
+    /// Adds the times from measured storage, by size of calls.
+    pub fn take_by_size(&mut self, model: &IoModel, measured: &[&MeasuredStorage]) {
+        let laws = SizeLaws::of(measured);
+        let mut all = Some(0.0);
+        for phase in &mut self.phases {
+            let family = model.phases.iter().find(|f| f.first == phase.first);
+            phase.by_size_s = family.and_then(|family| laws.phase_s(model, family));
+            let of_all = phase.by_size_s.map(|s| s * f64::from(phase.count));
+            all = all.zip(of_all).map(|(all, of)| all + of);
+        }
+        self.laws = laws.used(model);
+        self.by_size_s = all.filter(|_| !self.phases.is_empty());
+        if self.by_size_s.is_none() && self.io.is_some() {
+            let problem = match measured.is_empty() {
+                true => "this place was not measured; `cvc estimate --measure` does it",
+                false => "not every kind of call was measured with two sizes",
+            };
+            self.by_size_problem = Some(problem.to_owned());
+        }
+        let replayed = self.io.as_ref().filter(|_| !self.repeats_s.is_empty());
+        self.by_size_error_pct = self
+            .by_size_s
+            .zip(replayed)
+            .and_then(|(s, io)| error_on_time_pct(s, io.mean_s).ok());
     }
 
     pub fn take_ior(&mut self, times: &IorTimes) {

@@ -38,12 +38,12 @@ pub struct StorageProfile {
 
 /// Measurements of a storage area with an MPI library on one date.
 #[derive(Serialize, Deserialize)]
-struct MeasuredStorage {
+pub struct MeasuredStorage {
     site: String,
     mpi: String,
     storage: String,
     mapping: String,
-    processes: u32,
+    pub processes: u32,
     /// Whether the times include flushing the written data to disk.
     sync: bool,
     date: String,
@@ -84,6 +84,31 @@ impl StorageProfile {
             return Err(unreadable("no measured storage of this version".into()));
         }
         Ok(found)
+    }
+
+    /// Reads a profile that has measurements.
+    pub fn read_measured(path: &Utf8Path) -> Result<Self, Failure> {
+        let profile = Self::read(path)?;
+        if profile.measured.is_empty() {
+            return Err(Failure::Other {
+                status: ExitStatus::Usage,
+                message: format!("{path} has no measured storage"),
+                hint: Some(format!(
+                    "`cvc estimate --measure {path} CAMPAIGN` measures it"
+                )),
+            });
+        }
+        Ok(profile)
+    }
+
+    /// Returns the measurements at a place (site, library, storage area).
+    pub fn at(&self, row: &Row, sync: bool) -> Vec<&MeasuredStorage> {
+        let all = self.measured.iter();
+        all.filter(|of| {
+            (&of.site, &of.mpi, &of.storage) == (&row.site, &row.mpi, &row.storage)
+                && of.sync == sync
+        })
+        .collect()
     }
 
     fn add(&mut self, new: MeasuredStorage) {
@@ -128,6 +153,17 @@ impl MeasuredStorage {
         }
     }
 
+    /// Returns pairs of the size of a call, MiB, and its time, seconds.
+    pub fn call_times(&self, kind: AccessKind, op: &str) -> Vec<(f64, f64)> {
+        let rates = self.rates.iter();
+        let of_kind = rates.filter(|rate| rate.kind == kind && rate.op == op);
+        let time = |rate: &MeasuredRate| {
+            let mib = rate.request_bytes as f64 / MIB;
+            (mib, mib * f64::from(self.processes) / rate.mib_s)
+        };
+        of_kind.map(time).collect()
+    }
+
     /// Returns the bandwidth for requests of this size, MiB/s. It is interpolated linearly in logarithms; beyond the measured sizes it is the
     /// bandwidth of the nearest size.
     fn rate(&self, kind: AccessKind, op: &str, request_bytes: f64) -> Option<f64> {
@@ -139,7 +175,7 @@ impl MeasuredStorage {
 }
 
 /// Interpolates the value at `x` linearly in logarithms; beyond the given points returns the value of the nearest one.
-fn on_line(mut points: Vec<(f64, f64)>, x: f64) -> Option<f64> {
+pub fn on_line(mut points: Vec<(f64, f64)>, x: f64) -> Option<f64> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points.first()?, points.last()?);
     let x = x.clamp(first.0, last.0);
@@ -257,14 +293,16 @@ fn row(
     let total = phases.iter().map(|of| of.each.mean_s * f64::from(of.count));
     let total: f64 = total.sum();
     let missing = "not every kind of access was measured".to_owned();
-    Some(Row {
+    let mut row = Row {
         io: ReplayTime::of(&[total]).filter(|_| !phases.is_empty()),
         problem: phases.is_empty().then_some(missing),
         phases,
         device: nearest(measured, model.processes).and_then(|of| of.device),
         measured_on: measured.iter().map(|of| of.date.clone()).min(),
         ..Row::of(&first.site, &first.mpi, &first.storage)
-    })
+    };
+    row.take_by_size(model, measured);
+    Some(row)
 }
 
 /// Returns the measurement with the number of processes that is closest.
