@@ -2,6 +2,7 @@
 
 mod forecasting;
 pub mod holdout;
+pub mod images;
 pub mod layout;
 pub mod predict;
 pub mod space;

@@ -29,7 +29,7 @@
 
 static const char *opt_program = "replay.txt", *opt_dir = ".";
 static long long opt_repeats = 1;
-static int opt_sync, opt_keep;
+static int opt_sync, opt_keep, opt_device;
 
 static const struct kc_option options[] = {
     {"program", KC_TEXT, &opt_program, 0, 0, "what to repeat, as `cvc phases --replay` writes it"},
@@ -37,6 +37,7 @@ static const struct kc_option options[] = {
     {"repeats", KC_INTEGER, &opt_repeats, 1, 1000, "how often"},
     {"sync", KC_FLAG, &opt_sync, 0, 0, "sync written files at the end of each phase; the time counts"},
     {"keep", KC_FLAG, &opt_keep, 0, 0, "keep the files"},
+    {"device", KC_FLAG, &opt_device, 0, 0, "first measure direct writes and reads, without the page cache"},
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
 
@@ -668,7 +669,8 @@ static double survey(void)
     return all;
 }
 
-static void want_space(double bytes)
+/* Returns the free bytes. */
+static double want_space(double bytes)
 {
     struct statvfs s;
     double room = 0.0;
@@ -680,13 +682,86 @@ static void want_space(double bytes)
     MPI_Bcast(&room, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     if (bytes > room)
         kc_refuse(KC_NO_MEMORY, "the replay writes %.0f bytes, and %.0f are free in %s; repeat fewer phases (cvc phases --most)", bytes, room, opt_dir);
+    return room;
+}
+
+/* ---- the device ---- */
+
+#define DEVICE_BLOCK (4LL << 20)
+/* Blocks of a process, and the time after which it writes no more. */
+#define DEVICE_BLOCKS 64LL
+#define DEVICE_SECONDS 2.0
+
+/* Writes or reads the blocks of this process at the same time as all others. Returns bytes per second of all processes, 0.0 if a call failed. */
+static double device_rate(int fd, char *block, int is_write, long long *blocks)
+{
+    int code = fd < 0 ? errno : 0;
+    long long done = 0;
+    kc_barrier();
+    double begin = MPI_Wtime(), seconds = 0.0, longest;
+    for (; code == 0 && done < *blocks && !(is_write && seconds > DEVICE_SECONDS); done++) {
+        off_t at = (off_t)(done * DEVICE_BLOCK);
+        errno = EIO; /* of a short call */
+        ssize_t n = is_write ? pwrite(fd, block, DEVICE_BLOCK, at) : pread(fd, block, DEVICE_BLOCK, at);
+        if (n != DEVICE_BLOCK)
+            code = errno;
+        seconds = MPI_Wtime() - begin;
+    }
+    if (code == 0 && is_write && fsync(fd) != 0)
+        code = errno;
+    seconds = MPI_Wtime() - begin;
+    *blocks = done;
+    long long all;
+    int worst;
+    MPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&done, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (worst != 0)
+        kc_say("Device: not measured, direct %s failed: %s", is_write ? "write" : "read", strerror(worst));
+    return worst == 0 && longest > 0.0 ? (double)(all * DEVICE_BLOCK) / longest : 0.0;
+}
+
+/* The rates of direct I/O, each process with a file of its own, in at most half of the free bytes. */
+static void measure_device(double room)
+{
+    long long fit = (long long)(room / 2.0 / kc_size / (double)DEVICE_BLOCK), blocks = fit < DEVICE_BLOCKS ? fit : DEVICE_BLOCKS;
+    if (blocks < 1) {
+        kc_say("Device: not measured, too little space is free");
+        return;
+    }
+    char path[PATH_MAX];
+    void *block;
+    int n = snprintf(path, sizeof path, "%s/replay-device.%d", opt_dir, kc_rank);
+    if (n < 0 || (size_t)n >= sizeof path)
+        kc_fail(KC_USAGE, "--dir: the path is too long");
+    if (posix_memalign(&block, 1 << 16, DEVICE_BLOCK) != 0)
+        kc_fail(KC_NO_MEMORY, "no memory for a block of %lld bytes", DEVICE_BLOCK);
+    for (long long i = 0; i < DEVICE_BLOCK; i += 8) {
+        uint64_t x = ((uint64_t)i + 1 + (uint64_t)kc_rank * DEVICE_BLOCK) * 0x9e3779b97f4a7c15u;
+        x ^= x >> 29;
+        memcpy((char *)block + i, &x, 8);
+    }
+    unlink(path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_DIRECT, 0666);
+    double written = device_rate(fd, block, 1, &blocks), read = 0.0;
+    if (written > 0.0)
+        read = device_rate(fd, block, 0, &blocks);
+    if (read > 0.0)
+        kc_say("Device: write %.3f MiB/s, read %.3f MiB/s", written / 1048576.0, read / 1048576.0);
+    if (fd >= 0)
+        close(fd);
+    unlink(path);
+    free(block);
+    kc_barrier();
 }
 
 int main(int argc, char **argv)
 {
     kc_start(&argc, &argv, "kernel-replay", "repeats the I/O phases of a program", options);
     read_program();
-    want_space(survey());
+    double room = want_space(survey());
+    if (opt_device)
+        measure_device(room);
     memory = kc_alloc((size_t)most_bytes, 1);
     uint64_t x = 88172645463325252u + (uint64_t)kc_rank;
     for (long long i = 0; i + 8 <= most_bytes; i += 8) {

@@ -1,6 +1,9 @@
 //! Arguments of `cvc phases` and `cvc estimate`.
 
-use super::{Which, values::seconds};
+use super::{
+    Where, Which,
+    values::{multiple, seconds, site_factor, site_price},
+};
 use camino::Utf8PathBuf;
 use clap::Args;
 use cvc_core::mapping::Mapping;
@@ -21,9 +24,17 @@ pub struct ReplayArgs {
 
 #[derive(Args)]
 pub struct PhasesArgs {
-    /// Logs (RANK.mpi-io), a trace, images, a run's directory or a model; several for --at
-    #[arg(value_name = "PATH", required_unless_present = "tracer")]
+    /// Logs (RANK.mpi-io), a trace, images, a run's directory, a campaign or a model; several for --at; observations for --predict
+    #[arg(value_name = "PATH", required_unless_present_any = ["tracer", "predict"])]
     pub paths: Vec<Utf8PathBuf>,
+    /// The traced run of a campaign whose identifier begins like this
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// Model the predicted checkpoint of this setting, as `cvc predict --at` reads it
+    #[arg(long, value_name = "SETTING", conflicts_with_all = ["ticks", "gap", "at", "run"])]
+    pub predict: Option<String>,
+    #[command(flatten)]
+    pub place: Where,
     /// Maximum communicating calls within a phase [default: from the widest gap]
     #[arg(long, value_name = "COUNT")]
     pub ticks: Option<u32>,
@@ -45,7 +56,7 @@ pub struct PhasesArgs {
     #[command(flatten)]
     pub options: ReplayArgs,
     /// Compile the tracer with this MPI compiler
-    #[arg(long, value_name = "MPICC", conflicts_with_all = ["paths", "write", "html", "at", "replay"])]
+    #[arg(long, value_name = "MPICC", conflicts_with_all = ["paths", "write", "html", "at", "replay", "run", "predict"])]
     pub tracer: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -85,12 +96,24 @@ pub struct EstimateArgs {
     pub sync: bool,
     #[command(flatten)]
     pub options: ReplayArgs,
+    /// Computing time relative to the traced run, on all sites or on one; repeatable [default: 1]
+    #[arg(long, value_name = "[SITE=]FACTOR", value_parser = site_factor)]
+    pub compute: Vec<(Option<String>, f64)>,
+    /// Hourly node price of a site, instead of the campaign file's; repeatable
+    #[arg(long, value_name = "SITE=USD", value_parser = site_price)]
+    pub price: Vec<(String, f64)>,
+    /// Hourly price of all nodes, where a site has none
+    #[arg(long, value_name = "DOLLARS", value_parser = multiple)]
+    pub dollars_per_hour: Option<f64>,
     /// Measure storage for later models, and keep the results with their date in FILE
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub measure: Option<Utf8PathBuf>,
     /// Interpolate from measured storage in FILE, without a run
     #[arg(long, value_name = "FILE")]
     pub from: Option<Utf8PathBuf>,
+    /// Compare with the times of calls by size, from measured storage in FILE
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["measure", "from"])]
+    pub by_size: Option<Utf8PathBuf>,
     /// IOR to compare with, repeatable for several MPI libraries [default: `ior` on the site's PATH]
     #[arg(long, value_name = "PROGRAM")]
     pub ior: Vec<Utf8PathBuf>,

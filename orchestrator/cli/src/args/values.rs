@@ -24,6 +24,8 @@ pub(super) enum ValueError {
     Positive,
     #[error("write a site and its price in US dollars, as in c3.xlarge=0.21")]
     SitePrice,
+    #[error("write a factor above 0, for one site as in cluster=1.4")]
+    SiteFactor,
     #[error(transparent)]
     Size(#[from] cvc_core::units::ByteSizeError),
     #[error("the rate must be above 0, as in 200MiB")]
@@ -103,6 +105,15 @@ pub(super) fn multiple(text: &str) -> Result<f64, ValueError> {
         .ok()
         .filter(|number| number.is_finite() && *number > 0.0)
         .ok_or(ValueError::Positive)
+}
+
+/// Parses a factor, or a site with its factor.
+pub(super) fn site_factor(text: &str) -> Result<(Option<String>, f64), ValueError> {
+    match text.rsplit_once('=') {
+        Some(("", _)) => Err(ValueError::SiteFactor),
+        Some((site, factor)) => Ok((Some(site.to_owned()), multiple(factor)?)),
+        None => Ok((None, multiple(text)?)),
+    }
 }
 
 /// Parses a site with its hourly price.

@@ -1,6 +1,6 @@
 //! `cvc phases`: a model of a program's I/O.
 
-use super::trace::of_run as of_run_dir;
+use super::{predict::forecast_of, trace::of_run as of_run_dir};
 use crate::{
     args::{PhasesArgs, ReplayArgs},
     exit_status::ExitStatus,
@@ -11,10 +11,13 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::units::{counted, duration, size};
 use cvc_engine::{kernels, tracer::MPI_IO_LOGS};
+use cvc_prediction::images::planned_images;
+use cvc_session::campaigns::campaign_dir;
 use cvc_show::{Blocks, Table, phases_page};
 use cvc_trace::phases::{
     IoFile, IoModel, Marks, PhaseError, PhaseFamily, ReplayOptions, ScaledPhase, Separation,
-    checkpoint_model, io_model, replay_program, scaled, scaled_phases, trace_model,
+    checkpoint_model, io_model, planned_checkpoint, replay_program, scaled, scaled_phases,
+    trace_model,
 };
 use std::fs;
 
@@ -51,8 +54,16 @@ pub fn phases(args: &PhasesArgs) -> Result<ExitStatus, Failure> {
     if let Some(mpicc) = &args.tracer {
         return tracer(mpicc);
     }
-    let models = args.paths.iter().map(|path| model_of(args, path));
-    let mut models = models.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut models = match &args.predict {
+        Some(setting) => vec![predicted(args, setting)?],
+        None => {
+            let models = args.paths.iter().map(|path| {
+                let path = traced_run(args, path)?;
+                model_of(args, &path).map_err(failed)
+            });
+            models.collect::<Result<Vec<_>, _>>()?
+        }
+    };
     for model in &models {
         if args.ticks.is_some() && model.marks != Marks::Communication {
             output::note("--ticks has no effect: no communication was recorded");
@@ -94,6 +105,60 @@ pub fn phases(args: &PhasesArgs) -> Result<ExitStatus, Failure> {
         show(&model, growth.as_deref(), out);
     })?;
     Ok(ExitStatus::Done)
+}
+
+/// Returns the model of a predicted checkpoint.
+fn predicted(args: &PhasesArgs, setting: &str) -> Result<IoModel, Failure> {
+    let (forecasts, warnings) = forecast_of(setting, &args.paths, &args.place.campaigns)?;
+    let planned = planned_images(&forecasts).map_err(|reason| Failure::Other {
+        status: ExitStatus::Model,
+        message: format!("the images of {setting} are not predicted: {reason}"),
+        hint: Some(
+            "give a campaign with smaller runs as PATH; `cvc predict --at SETTING --detail` shows what is missing".into(),
+        ),
+    })?;
+    let mut model = planned_checkpoint(&planned.images).map_err(failed)?;
+    model.nodes = forecasts.question.setting.mapping.nodes();
+    model
+        .remarks
+        .push(format!("predicted: {}", forecasts.label));
+    model.remarks.extend(planned.notes);
+    model.remarks.extend(warnings);
+    model.remarks.extend(forecasts.warnings);
+    Ok(model)
+}
+
+/// Returns the directory of a traced run if the path is a campaign; any other path unchanged.
+fn traced_run(args: &PhasesArgs, path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
+    let is_campaign = path.join("journal.jsonl").exists() || path.extension() == Some("toml");
+    if args.run.is_none() && !is_campaign {
+        return Ok(path.to_owned());
+    }
+    let dir = campaign_dir(path, None, &args.place.campaigns)?;
+    let prefix = args.run.as_deref().unwrap_or("");
+    let entries = dir.runs().read_dir_utf8().into_iter().flatten().flatten();
+    let is_traced = |run: &Utf8PathBuf| run.join(MPI_IO_LOGS).is_dir() || of_run_dir(run) != *run;
+    let mut runs: Vec<Utf8PathBuf> = entries
+        .map(|entry| entry.into_path())
+        .filter(|run| run.file_name().is_some_and(|n| n.starts_with(prefix)) && is_traced(run))
+        .collect();
+    runs.sort();
+    if let [run] = runs.as_slice() {
+        return Ok(run.clone());
+    }
+    let which = match &args.run {
+        Some(run) => format!(" whose identifier begins with `{run}`"),
+        None => String::new(),
+    };
+    let names: Vec<&str> = runs.iter().filter_map(|run| run.file_name()).collect();
+    Err(Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!("{path} has {}{which}", counted(runs.len(), "traced run")),
+        hint: Some(match names.as_slice() {
+            [] => "`tracer = \"mpi-io\"` in a campaign's matrix traces its runs".into(),
+            names => format!("choose one with --run: {}", names.join(", ")),
+        }),
+    })
 }
 
 /// Reads the model from a file, or derives it from a trace: logs of the tracer for MPI-IO, images of a checkpoint, or a trace of another tracer. The

@@ -9,6 +9,7 @@ use cvc_testkit::{Tool, require};
 use serde_json::Value;
 use std::{
     fs,
+    path::Path,
     process::{Command, Output},
 };
 
@@ -354,9 +355,197 @@ fn an_estimate_repeats_the_phases_with_each_library_of_a_site() {
             .as_str()
             .is_some_and(|s| s.starts_with("All I/O takes "))
     );
+    // either the file system has direct I/O, and each phase has its share of it, or the output says that it has none
+    let device = (
+        row["device"]["write_mib_s"].as_f64(),
+        &row["device_problem"],
+    );
+    assert!((device.0 > Some(0.0)) != device.1.is_string(), "{found}");
+    if let Some(rate) = device.0 {
+        let phase = &phases[0];
+        let share = phase["device_pct"].as_f64().expect("a share");
+        let expected = 100.0 * phase["mib_s"].as_f64().expect("a rate") / rate;
+        assert!((share / expected - 1.0).abs() < 1e-9, "{found}");
+    }
     // either IOR is installed, or the output says that it is missing
     let ior = (&row["ior_s"], &row["ior_problem"]);
     assert!(ior.0.is_f64() != ior.1.is_string(), "{found}");
+}
+
+#[test]
+fn an_estimate_of_several_places_chooses_with_a_probability_and_costs() {
+    require!(Tool::OpenMpi);
+    let traced = Traced::with(Tool::OpenMpi);
+    let args = "--size 16 --steps 10 --write-every 5 --file block.out";
+    traced.succeeds(4, Some("logs"), "kernel-block", args);
+    let (logs, model) = (traced.path("logs"), traced.path("m.json"));
+    let sites = "[sites.one]\nkind = \"local\"\nprice = { per_node_hour_usd = 2.0 }\n\
+                 [sites.two]\nkind = \"local\"\n[matrix]\napp = \"kernel-block\"\nclass = \"S\"\n\
+                 processes = 1\nmpi = \"openmpi\"\n";
+    let c = campaign("places", sites);
+    c.cvc(&["phases", &logs, "--write", &model]).expect(0);
+    let base = [
+        "estimate",
+        &model,
+        "campaign.toml",
+        "--mpi",
+        "openmpi",
+        "--all",
+    ];
+    let options = ["--repeats", "4", "--compute", "two=3"];
+    let found = conforms(&c, "estimate", &[&base[..], &options].concat());
+    let rows = found["rows"].as_array().expect("rows");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{found}"));
+    // the whole run: I/O as replayed, and the traced computation, three times as long on `two`
+    let computing = number(&found["traced_run_s"]) - number(&found["traced_io_s"]);
+    for (row, factor) in rows.iter().zip([1.0, 3.0]) {
+        let rest = number(&row["run"]["mean_s"]) - number(&row["io"]["mean_s"]);
+        assert!((rest - factor * computing).abs() < 1e-6, "{found}");
+        assert_eq!(row["repeats_s"].as_array().map(Vec::len), Some(4));
+    }
+    let usd = number(&rows[0]["usd"]) * 3600.0 / number(&rows[0]["run"]["mean_s"]);
+    assert!((usd - 2.0).abs() < 1e-9, "{found}");
+    assert_eq!(
+        (&rows[1]["usd"], &rows[0]["price"]),
+        (&Value::Null, &"campaign file".into())
+    );
+    let choices = found["choices"].as_array().expect("choices");
+    assert_eq!((choices.len(), &choices[0]["by"]), (1, &"run-time".into()));
+    let sure = number(&choices[0]["probability"]);
+    let verdict = if sure >= 0.95 {
+        "best"
+    } else {
+        "indistinguishable"
+    };
+    assert_eq!(choices[0]["verdict"], verdict, "{found}");
+
+    // one repeat has no scatter, and a price for all sites makes a second choice
+    let options = ["--repeats", "1", "--dollars-per-hour", "7.2"];
+    let found = conforms(&c, "estimate", &[&base[..], &options].concat());
+    let choices = found["choices"].as_array().expect("choices");
+    assert_eq!(choices.len(), 2, "{found}");
+    assert_eq!(choices[1]["by"], "dollars");
+    assert!(choices.iter().all(|of| of["verdict"] == "unknown-scatter"));
+    assert_eq!(
+        choices[1]["site"], "one",
+        "2 dollars an hour are less than 7.2"
+    );
+    let sentence = found["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains("Indistinguishable: "), "{sentence}");
+    let wrong = [&base[..], &["--price", "three=1"]].concat();
+    let refused = c.cvc(&wrong).expect(2).stderr;
+    assert!(
+        refused.contains("--price: there is no site `three`"),
+        "{refused}"
+    );
+    assert!(refused.contains("sites: one, two"), "{refused}");
+}
+
+#[test]
+fn a_predicted_checkpoint_is_a_model_that_is_replayed() {
+    require!(Tool::OpenMpi);
+    let c = campaign("predicted", "");
+    let images = c.dir().join("images");
+    fs::create_dir(&images).expect("makes");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp");
+    for name in [
+        "mpich-btA-np4-rank0.dmtcp.gz",
+        "mpich-btA-np16-rank0.dmtcp.gz",
+    ] {
+        fs::copy(fixtures.join(name), images.join(name)).expect("copies");
+    }
+    let setting = "npb-bt.A 9 mpich-ch3";
+    let args = [
+        "phases",
+        "--predict",
+        setting,
+        "images",
+        "--write",
+        "m.json",
+    ];
+    let model = conforms(&c, "phases", &args);
+    assert_eq!(
+        (&model["processes"], &model["marks"]["by"]),
+        (&9.into(), &"image".into())
+    );
+    let weight = model["phases"][0]["weight_bytes"].as_f64().expect("bytes");
+    let predicted = ["predict", "--from", "images", "--at", setting, "--json"];
+    let predicted: Value = serde_json::from_str(&c.cvc(&predicted).expect(0).stdout).expect("JSON");
+    let file = &predicted["forecasts"][0]["files"][0]["size"]["value"];
+    let file = file.as_f64().unwrap_or_else(|| panic!("{predicted}"));
+    let ratio = weight / (9.0 * file * f64::from(1 << 20));
+    assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
+    let shown = c.cvc(&["phases", "m.json"]).expect(0).stdout;
+    assert!(
+        shown.contains("note: predicted: npb-bt.A 1Nx9P mpich-ch3"),
+        "{shown}"
+    );
+    let base = ["estimate", "m.json", "--mpi", "openmpi", "--repeats", "1"];
+    let found = conforms(&c, "estimate", &base);
+    assert_eq!(
+        (&found["rows"][0]["run"], &found["choices"]),
+        (&Value::Null, &Value::Array(Vec::new()))
+    );
+    assert!(
+        found["rows"][0]["io"]["mean_s"].as_f64() > Some(0.0),
+        "{found}"
+    );
+    assert!(
+        found["assumptions"][0]
+            .as_str()
+            .is_some_and(|a| a.contains("only I/O"))
+    );
+
+    let refused = c.cvc(&["phases", "--predict", "kernel-stencil.S 4 mpich", "images"]);
+    let refused = refused.expect(8).stderr;
+    assert!(refused.contains("are not predicted: "), "{refused}");
+    let refused = c
+        .cvc(&["phases", "--predict", "npb-bt.A", "images"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("expected a program, a mapping and an MPI library"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_traced_run_of_a_campaign_is_chosen_by_the_beginning_of_its_identifier() {
+    require!(Tool::OpenMpi);
+    let text = format!(
+        "{SITE}oversubscribe = true\n[matrix]\napp = \"kernel-block\"\nclass = \"S\"\nprocesses = [1, 4]\nmpi = \"openmpi\"\n\
+         tracer = \"mpi-io\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 200\n"
+    );
+    let c = campaign("traced", &text);
+    c.run().expect(0);
+    let runs = c.run_names();
+    assert_eq!(runs.len(), 2);
+    let several = c.cvc(&["phases", "campaign.toml"]).expect(2).stderr;
+    assert!(several.contains("has 2 traced runs"), "{several}");
+    assert!(
+        runs.iter().all(|run| several.contains(run.as_str())),
+        "{several}"
+    );
+    let processes: Vec<u64> = runs
+        .iter()
+        .map(|run| {
+            let args = ["phases", "campaign.toml", "--run", run.as_str()];
+            let model = conforms(&c, "phases", &args);
+            model["processes"].as_u64().expect("a number")
+        })
+        .collect();
+    assert!(
+        processes.contains(&1) && processes.contains(&4),
+        "{processes:?}"
+    );
+    let none = c
+        .cvc(&["phases", "campaign.toml", "--run", "zzz"])
+        .expect(2)
+        .stderr;
+    assert!(
+        none.contains("0 traced runs whose identifier begins with `zzz`"),
+        "{none}"
+    );
 }
 
 #[test]
@@ -409,6 +598,40 @@ fn measured_storage_answers_later_estimates_without_a_run() {
         (&Value::Null, &Value::Null)
     );
     assert!(row["io"]["mean_s"].as_f64() > Some(0.0), "{found}");
+    let missing = ["estimate", &model, "--by-size", "nowhere.json"];
+    let refused = c.cvc(&missing).expect(2).stderr;
+    assert!(
+        refused.contains("nowhere.json has no measured storage"),
+        "{refused}"
+    );
+    // the line of the calls' size says about the same as the interpolation, and a replay judges it
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value}: {found}"));
+    let line = number(&row["by_size_s"]) / number(&row["io"]["mean_s"]);
+    assert!((0.2..5.0).contains(&line), "{found}");
+    let laws = row["laws"].as_array().expect("laws");
+    assert!(
+        !laws.is_empty() && laws.iter().all(|law| law["processes"] == 4),
+        "{found}"
+    );
+    assert_eq!(row["by_size_error_pct"], Value::Null);
+    let replayed = [
+        "estimate",
+        &model,
+        "--mpi",
+        "openmpi",
+        "--repeats",
+        "2",
+        "--by-size",
+        "storage.json",
+    ];
+    let judged = conforms(&c, "estimate", &replayed);
+    let row = &judged["rows"][0];
+    let (line, mean) = (number(&row["by_size_s"]), number(&row["io"]["mean_s"]));
+    let error = number(&row["by_size_error_pct"]);
+    assert!(
+        (error - 100.0 * (line - mean).abs() / mean).abs() < 1e-6,
+        "{judged}"
+    );
     let shown = c.cvc(&from).expect(0).stdout;
     assert!(
         shown.contains("interpolated from measurements of "),

@@ -50,6 +50,8 @@ pub struct ReplayWorkload {
     pub repeats: u32,
     /// Whether written files are synced at the end of each phase.
     pub sync: bool,
+    /// Whether direct writes and reads are measured first, without the page cache.
+    pub device: bool,
 }
 
 impl ReplayWorkload {
@@ -92,6 +94,7 @@ pub fn load(name: &str, directory: &Path) -> Result<LoadedApp, PhaseError> {
         options,
         repeats: 1,
         sync: false,
+        device: false,
     });
     let has_relevant = model.phases.iter().any(|family| family.is_relevant);
     let workloads: Vec<ReplayWorkload> = workloads
@@ -119,6 +122,9 @@ pub fn of_model(
     app.io.collective = model.processes > 1 && model.files.iter().any(|file| file.is_shared);
     if workloads.iter().any(|of| of.sync) {
         app.command.args.push("--sync".to_owned());
+    }
+    if workloads.iter().any(|of| of.device) {
+        app.command.args.push("--device".to_owned());
     }
     for of in workloads {
         app.command.files.push(InputFile {

@@ -3,9 +3,11 @@
 use crate::predict::forecast;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::quantity::Quantity;
+use cvc_prediction::images::planned_images;
 use cvc_prediction::predict::{
     KnownNames, Observation, Question, ScheduleBudget, from_images, parse, to_csv,
 };
+use cvc_trace::phases::PlannedImage;
 use std::fs;
 
 fn fixture(name: &str) -> Utf8PathBuf {
@@ -40,6 +42,57 @@ fn an_image_says_program_class_ranks_and_library() {
         notes.iter().any(|n| n.contains("images of 1 of 4 ranks")),
         "{notes:?}"
     );
+}
+
+#[test]
+fn the_areas_of_predicted_images_add_up_to_the_files() {
+    let (observations, _) = observed(&[
+        "mpich-btA-np4-rank0.dmtcp.gz",
+        "mpich-btA-np16-rank0.dmtcp.gz",
+    ]);
+    let forecasts = forecast(&observations, "2Nx32P", ScheduleBudget::default());
+    let planned = planned_images(&forecasts).expect("images");
+    assert_eq!(planned.images.len(), 64);
+    let mib = f64::from(1 << 20);
+    let size = |zone: Quantity| forecasts.first(zone).expect("a forecast").estimate.value * mib;
+    let file = forecasts.files[0].size.value * mib;
+    let PlannedImage::Plain(areas) = &planned.images[0] else {
+        panic!("not compressed");
+    };
+    let all: u64 = areas.iter().map(|bytes| bytes + 4096).sum();
+    assert!((all as f64 - file).abs() <= 3.0 * 4096.0, "{all} of {file}");
+    assert!((areas.len() as f64 - size(Quantity::Headers) / 4096.0).abs() <= 1.0);
+    // the data of the program are one area, and the libraries are many
+    let libraries: u64 = areas[2..].iter().sum();
+    assert!(
+        (libraries as f64 - size(Quantity::Lb)).abs() <= 4096.0,
+        "{areas:?}"
+    );
+    assert!(
+        (areas[1] as f64 - size(Quantity::Shmem)).abs() <= 4096.0,
+        "{areas:?}"
+    );
+    assert!(
+        (areas[0] as f64 - size(Quantity::Dtapp)).abs() <= 4.0 * 4096.0,
+        "{areas:?}"
+    );
+
+    let compressed = forecast(
+        &observations,
+        "npb-bt.A 4 mpich-ch3 gzip",
+        ScheduleBudget::default(),
+    );
+    match planned_images(&compressed) {
+        Ok(planned) => assert!(matches!(planned.images[0], PlannedImage::Gzip(bytes) if bytes > 0)),
+        Err(reason) => assert!(!reason.is_empty()),
+    }
+    let unknown = forecast(
+        &observations,
+        "kernel-stencil.S 4 mpich-ch3",
+        ScheduleBudget::default(),
+    );
+    let reason = planned_images(&unknown).expect_err("its data are unknown");
+    assert!(reason.contains("kernel-stencil"), "{reason}");
 }
 
 #[test]

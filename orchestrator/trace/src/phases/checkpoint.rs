@@ -1,5 +1,5 @@
-//! Models the writes of a DMTCP checkpoint from its images: two headers, then the header and data of each area, and an end marker, as DMTCP 4.2.0
-//! writes.
+//! Models the writes of a DMTCP checkpoint from its images, or from the areas that they will have: two headers, then the header and data of each area,
+//! and an end marker, as DMTCP 4.2.0 writes.
 
 use super::{
     accesses::{AccessKey, ProcessAccesses, ProcessPhase, SeenFile},
@@ -33,16 +33,51 @@ pub fn checkpoint_model(images: &[impl AsRef<Path>]) -> Result<IoModel, PhaseErr
         let sizes = writes_of(&image).ok_or_else(|| {
             unreadable("the writes of images before DMTCP 4 are not known".into())
         })?;
+        let path = path.display().to_string();
         logs.push(process_of(rank as u32, images.len() as u32, path, &sizes));
     }
+    model_from(
+        logs,
+        "made from images of DMTCP, not from a trace: there are no times; each image, also of a launcher, has a separate process",
+    )
+}
+
+/// An image that does not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlannedImage {
+    /// Bytes of data of each area, in the order of the file, without headers.
+    Plain(Vec<u64>),
+    /// Bytes of the file, compressed by gzip.
+    Gzip(u64),
+}
+
+/// Returns the model of a checkpoint that writes these images, one for each process.
+///
+/// # Errors
+/// There is no image.
+pub fn planned_checkpoint(images: &[PlannedImage]) -> Result<IoModel, PhaseError> {
+    let processes = images.len() as u32;
+    let logs = images.iter().zip(0..).map(|(image, rank)| {
+        let sizes = match image {
+            PlannedImage::Plain(areas) => plain_writes(areas.iter().copied()),
+            PlannedImage::Gzip(bytes) => gzip_writes(*bytes),
+        };
+        // each process has a file of its own
+        process_of(rank, processes, format!("{rank}.dmtcp"), &sizes)
+    });
+    model_from(
+        logs.collect(),
+        "made from predicted images of the processes, without those of launchers, not from a trace: there are no times",
+    )
+}
+
+fn model_from(logs: Vec<ProcessAccesses>, remark: &str) -> Result<IoModel, PhaseError> {
     if logs.is_empty() {
         return Err(PhaseError::Unusable("no image is given".to_owned()));
     }
     let mut model = model_of(logs, 0);
     model.marks = Marks::Image;
-    model.remarks.push(
-        "made from images of DMTCP, not from a trace: there are no times; each image, also of a launcher, has a separate process".to_owned(),
-    );
+    model.remarks.push(remark.to_owned());
     Ok(model)
 }
 
@@ -52,21 +87,28 @@ fn writes_of(image: &Image) -> Option<Vec<u64>> {
         return None;
     }
     if image.gzip {
-        let whole = image.file_bytes / GZIP_BLOCK;
-        let mut sizes = vec![GZIP_BLOCK; usize::try_from(whole).ok()?];
-        sizes.extend(Some(image.file_bytes % GZIP_BLOCK).filter(|rest| *rest > 0));
-        return Some(sizes);
+        return Some(gzip_writes(image.file_bytes));
     }
-    let mut sizes = vec![PAGE, PAGE];
-    for area in &image.areas {
-        sizes.push(PAGE);
-        sizes.extend(Some(area.data_bytes).filter(|bytes| *bytes > 0));
-    }
-    sizes.push(PAGE);
+    let sizes = plain_writes(image.areas.iter().map(|area| area.data_bytes));
     (sizes.iter().sum::<u64>() == image.file_bytes).then_some(sizes)
 }
 
-fn process_of(rank: u32, processes: u32, path: &Path, sizes: &[u64]) -> ProcessAccesses {
+/// Returns the bytes of each write of an uncompressed image, given the data of its areas.
+fn plain_writes(areas: impl Iterator<Item = u64>) -> Vec<u64> {
+    let of_areas = areas.flat_map(|bytes| [PAGE, bytes]);
+    let all = [PAGE, PAGE].into_iter().chain(of_areas).chain([PAGE]);
+    all.filter(|bytes| *bytes > 0).collect()
+}
+
+/// Returns the bytes of each write of a compressed image with this length.
+fn gzip_writes(file_bytes: u64) -> Vec<u64> {
+    let whole = usize::try_from(file_bytes / GZIP_BLOCK).unwrap_or(usize::MAX);
+    let rest = Some(file_bytes % GZIP_BLOCK).filter(|rest| *rest > 0);
+    let all = std::iter::repeat_n(GZIP_BLOCK, whole).chain(rest);
+    all.collect()
+}
+
+fn process_of(rank: u32, processes: u32, path: String, sizes: &[u64]) -> ProcessAccesses {
     let mut phase = ProcessPhase::default();
     let mut position = 0;
     for bytes in sizes {
@@ -82,7 +124,7 @@ fn process_of(rank: u32, processes: u32, path: &Path, sizes: &[u64]) -> ProcessA
     }
     phase.close_access();
     let file = SeenFile {
-        paths: vec![path.display().to_string()],
+        paths: vec![path],
         processes: 1,
         is_posix: true,
         kinds: WRITE | INDIVIDUAL | POSIX,

@@ -7,7 +7,7 @@
 //! | `progression.rs` | converts positions to nested arithmetic progressions |
 //! | `accesses.rs` | combines the accesses of a process into phases |
 //! | `calls.rs` | the individual calls in the logs |
-//! | `checkpoint.rs` | the writes of a DMTCP checkpoint, from its images |
+//! | `checkpoint.rs` | the writes of a DMTCP checkpoint, from its images or from predicted areas |
 //! | `events.rs` | derives the model from a trace of another tracer |
 //! | `merge.rs` | combines the phases of all processes, and groups equal ones into families |
 //! | `model.rs` | the model, as a document |
@@ -28,7 +28,7 @@ mod scale;
 mod storage;
 
 pub use calls::{CallKind, TracedCall, traced_calls};
-pub use checkpoint::checkpoint_model;
+pub use checkpoint::{PlannedImage, checkpoint_model, planned_checkpoint};
 pub use events::trace_model;
 pub use log::PhaseError;
 pub use merge::{Separation, io_model};

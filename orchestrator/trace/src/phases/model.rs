@@ -316,6 +316,22 @@ impl IoModel {
     }
 }
 
+impl PhaseFamily {
+    /// Returns the bytes that all processes write in each phase; the other bytes of its weight are read.
+    #[must_use]
+    pub fn bytes_written(&self, processes: u32) -> u64 {
+        let of_op = |rounds: u64, op: &PhaseOp| {
+            let ranks = op.ranks.list(processes).len();
+            let each = (0..ranks).map(|i| op.request_bytes.get(i).max(0) as u64);
+            each.sum::<u64>() * op.calls() * rounds
+        };
+        let loops = self.loops.iter();
+        let ops = loops.flat_map(|l| l.ops.iter().map(|op| (l.rounds, op)));
+        let written = ops.filter(|(_, op)| op.op == "write");
+        written.map(|(rounds, op)| of_op(rounds, op)).sum()
+    }
+}
+
 impl PhaseOp {
     /// Returns the number of calls in one round.
     #[must_use]

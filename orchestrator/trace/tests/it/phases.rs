@@ -2,7 +2,8 @@
 
 use cvc_image::{ReadOptions, read_image_with};
 use cvc_trace::phases::{
-    IoModel, Marks, PhaseOp, ReplayOptions, checkpoint_model, replay_program, trace_model,
+    IoModel, Marks, PhaseOp, PlannedImage, ReplayOptions, checkpoint_model, planned_checkpoint,
+    replay_program, trace_model,
 };
 use flate2::read::GzDecoder;
 use std::{fs, io::Read, path::Path};
@@ -83,6 +84,30 @@ fn the_writes_of_a_checkpoint_follow_from_its_image() {
     let program = replay_program(&model, options).expect("a program");
     assert!(program.starts_with("cvc-replay 1 2\nfile 0 own - posix\nphase 1 1 1 "));
     assert!(program.ends_with("end\n"));
+}
+
+#[test]
+fn the_writes_of_a_planned_checkpoint_are_those_of_its_images() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = image("mpich-btA-np4-rank0", dir.path());
+    let real = read_image_with(&path, ReadOptions { areas: true }).expect("an image");
+    let areas: Vec<u64> = real.areas.iter().map(|area| area.data_bytes).collect();
+    let planned = PlannedImage::Plain(areas);
+    let model = planned_checkpoint(&[planned.clone(), planned.clone()]).expect("a model");
+    let copy = dir.path().join("copy.dmtcp");
+    fs::copy(&path, &copy).expect("copies");
+    let of_images = checkpoint_model(&[&path, &copy]).expect("a model");
+    assert_eq!(
+        (model.phases, model.files),
+        (of_images.phases, of_images.files)
+    );
+    let model = planned_checkpoint(&[planned.clone(), planned]).expect("a model");
+    assert!(!model.files[0].is_shared);
+    assert_eq!(writes_of(&model, 1), written(&path));
+    let gzip = PlannedImage::Gzip((256 << 10) + 7);
+    let model = planned_checkpoint(&[gzip]).expect("a model");
+    assert_eq!(writes_of(&model, 0), [(0, 256 << 10), (256 << 10, 7)]);
+    assert!(planned_checkpoint(&[]).is_err());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `cvc estimate`: the time of a program's I/O on sites, from a replay of its phases.
 
+mod by_size;
+mod choice;
 mod ior;
 mod place;
 mod row;
@@ -14,21 +16,21 @@ use crate::{
     output::{self, versioned},
 };
 use camino::Utf8Path;
+use choice::{ChoiceBy, PlaceChoice, WholeRun, sentence};
 use cvc_core::app::replay::{ReplayWorkload, of_model};
 use cvc_core::campaign::Spec;
 use cvc_core::mapping::Mapping;
 use cvc_core::point::CheckpointerKind;
-use cvc_core::units::duration;
-use cvc_model::io_phase::error_on_time_pct;
+use cvc_core::units::{dollars, duration};
 use cvc_session::campaigns::{Askable, campaign_here, load_and_ask};
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Table, or_dash};
 use cvc_trace::phases::{IoModel, replay_program};
 use ior::{IorTest, ior};
 use place::{RunEnd, TrialPlace, TrialRuns};
 use row::{CLASS, Printed, ReplayTime, Row};
 use serde::Serialize;
 use std::path::Path;
-use storage::{interpolated, measure};
+use storage::{StorageProfile, interpolated, measure};
 
 /// Number of processes that measure storage.
 const MEASURED_PROCESSES: u32 = 4;
@@ -43,6 +45,8 @@ struct EstimateOutput {
     /// Time of the traced run in phases that each take less than 1 % and are not replayed, seconds.
     left_out_s: f64,
     sentence: String,
+    /// The best places, if there are several: the fastest, and the cheapest if prices are known.
+    choices: Vec<PlaceChoice>,
     rows: Vec<Row>,
     assumptions: Vec<String>,
 }
@@ -56,27 +60,10 @@ pub fn estimate(args: &EstimateArgs) -> Result<ExitStatus, Failure> {
     // check the model before anything is started
     replay_program(&model, args.options.options()).map_err(failed)?;
     let mapping = mapping_of(args, &model)?;
-    let (rows, is_interrupted, remarks) = match &args.from {
-        Some(from) => {
-            let (rows, remarks) = interpolated(args, &model, from)?;
-            (rows, false, remarks)
-        }
-        None => {
-            let spec = campaign_of(args, args.file.as_deref(), model.processes)?;
-            let replay = Replay {
-                args,
-                model: &model,
-                tests: IorTest::all(&model, args.options.options()),
-            };
-            let (rows, is_interrupted) = runtime()?.block_on(async {
-                let runs = TrialRuns::of(&spec, mapping.clone(), args.timeout)?;
-                replay.rows(&runs).await
-            })?;
-            (rows, is_interrupted, Vec::new())
-        }
+    let (found, is_interrupted) = match &args.from {
+        Some(from) => (from_storage(args, &model, &mapping, from)?, false),
+        None => replayed(args, &model, &mapping)?,
     };
-    let mut found = EstimateOutput::of(&model, args, &mapping, rows);
-    found.assumptions.extend(remarks);
     output::answer(args.json, &versioned(&found), |out| found.show(out))?;
     Ok(if is_interrupted {
         output::note("stopped: the trial under way was ended, and nothing of it is left");
@@ -86,6 +73,54 @@ pub fn estimate(args: &EstimateArgs) -> Result<ExitStatus, Failure> {
     } else {
         ExitStatus::Installation
     })
+}
+
+/// Estimates from measured storage. A campaign file gives only the prices of its sites.
+fn from_storage(
+    args: &EstimateArgs,
+    model: &IoModel,
+    mapping: &Mapping,
+    from: &Utf8Path,
+) -> Result<EstimateOutput, Failure> {
+    let spec = args.file.as_deref();
+    let spec = spec.map(|file| campaign_of(args, Some(file), model.processes));
+    let spec = spec.transpose()?;
+    let whole = WholeRun::of(args, model, spec.as_ref(), mapping);
+    let (rows, remarks) = interpolated(args, model, from)?;
+    whole.check_sites(rows.iter().map(|row| row.site.as_str()))?;
+    let mut found = EstimateOutput::of(model, &whole, (args, mapping), rows);
+    found.assumptions.extend(remarks);
+    Ok(found)
+}
+
+/// Estimates by replays. Also returns whether the user stopped them.
+fn replayed(
+    args: &EstimateArgs,
+    model: &IoModel,
+    mapping: &Mapping,
+) -> Result<(EstimateOutput, bool), Failure> {
+    let spec = campaign_of(args, args.file.as_deref(), model.processes)?;
+    let whole = WholeRun::of(args, model, Some(&spec), mapping);
+    whole.check_sites(spec.sites.keys().map(String::as_str))?;
+    let profile = args.by_size.as_deref().map(StorageProfile::read_measured);
+    let profile = profile.transpose()?;
+    let replay = Replay {
+        args,
+        model,
+        tests: IorTest::all(model, args.options.options()),
+    };
+    let (mut rows, is_interrupted) = runtime()?.block_on(async {
+        let runs = TrialRuns::of(&spec, mapping.clone(), args.timeout)?;
+        replay.rows(&runs).await
+    })?;
+    if let Some(profile) = &profile {
+        for row in &mut rows {
+            let measured = profile.at(row, args.sync);
+            row.take_by_size(model, &measured);
+        }
+    }
+    let found = EstimateOutput::of(model, &whole, (args, mapping), rows);
+    Ok((found, is_interrupted))
 }
 
 /// Measures the storage of a campaign's sites, or of this machine.
@@ -176,9 +211,10 @@ impl Replay<'_> {
             options: self.args.options.options(),
             repeats: self.args.repeats,
             sync: self.args.sync,
+            device: true,
         };
         let app = of_model("replay", Path::new(""), self.model, &[workload]).map_err(failed)?;
-        let mut row = Row::of(place);
+        let mut row = Row::of(place.name, place.mpi, place.storage);
         match runs.run(place, (app, CLASS), Printed::of).await {
             RunEnd::Printed(printed) => row.take(printed),
             RunEnd::Failed(problem) => row.problem = Some(problem),
@@ -200,17 +236,34 @@ impl Replay<'_> {
 }
 
 impl EstimateOutput {
-    fn of(model: &IoModel, args: &EstimateArgs, mapping: &Mapping, mut rows: Vec<Row>) -> Self {
-        for phase in rows.iter_mut().flat_map(|row| &mut row.phases) {
-            let traced = model.phases.iter().find(|f| f.first == phase.first);
-            phase.traced_s = traced.map_or(0.0, |f| f.io_s);
-            phase.error_pct = error_on_time_pct(phase.each.mean_s, phase.traced_s).ok();
+    fn of(
+        model: &IoModel,
+        whole: &WholeRun<'_>,
+        (args, mapping): (&EstimateArgs, &Mapping),
+        mut rows: Vec<Row>,
+    ) -> Self {
+        for row in &mut rows {
+            for phase in &mut row.phases {
+                phase.compare(model, row.device);
+            }
         }
-        let is_left_out = |relevant: bool| !args.options.all && !relevant;
-        let left_out = model.phases.iter().filter(|f| is_left_out(f.is_relevant));
-        let mut assumptions = vec![
-            "the traced program's computation is not repeated: only the time of its I/O is estimated".to_owned(),
-        ];
+        for row in &mut rows {
+            whole.complete(row);
+        }
+        let by_time = match rows.iter().any(|row| row.run.is_some()) {
+            true => ChoiceBy::RunTime,
+            false => ChoiceBy::IoTime,
+        };
+        let choices = [by_time, ChoiceBy::Dollars].map(|by| PlaceChoice::among(&rows, by));
+        let choices: Vec<PlaceChoice> = choices.into_iter().flatten().collect();
+        let mut assumptions = whole.assumptions();
+        if choices.iter().any(|choice| choice.probability.is_some()) {
+            assumptions.push("probabilities follow from the repeats of one replay at each place, not from other days or loads".to_owned());
+        }
+        let mut phases = rows.iter().flat_map(|row| &row.phases);
+        if phases.any(|phase| phase.device_pct > Some(100.0)) {
+            assumptions.push("phases that are faster than the device's direct writes and reads are held by caches".to_owned());
+        }
         if !args.sync {
             assumptions.push("written data may stay in caches, as where the program does not sync; --sync waits until they are on disk".to_owned());
         }
@@ -220,8 +273,9 @@ impl EstimateOutput {
             mapping: mapping.to_string(),
             traced_run_s: model.run_s,
             traced_io_s: model.io_s(),
-            left_out_s: left_out.fold(0.0, |all, f| all + f.io_s * f64::from(f.count)),
-            sentence: sentence(&rows),
+            left_out_s: whole.left_out_s(),
+            sentence: sentence(&rows, &choices),
+            choices,
             rows,
             assumptions,
         }
@@ -230,28 +284,22 @@ impl EstimateOutput {
     fn show(&self, out: &mut Blocks) {
         out.say(self.sentence.clone());
         out.gap();
-        let head = [
-            "site",
-            "MPI library",
-            "storage",
-            "all I/O",
-            "by IOR",
-            "replay took",
-        ];
-        let mut table = Table::plain(head).right_from(3);
-        for row in &self.rows {
-            table.row([
-                row.site.clone(),
-                row.mpi.clone(),
-                row.storage.clone(),
-                row.io
-                    .as_ref()
-                    .map_or_else(|| "-".to_owned(), ReplayTime::text),
-                seconds_or_dash(row.ior_s),
-                row.replay_s.map_or_else(|| "-".to_owned(), duration),
-            ]);
-        }
-        out.table(table);
+        let time = |time: &Option<ReplayTime>| or_dash(time.as_ref(), ReplayTime::text);
+        let table = Table::of(
+            &self.rows,
+            &[
+                ("site", &|row| row.site.clone()),
+                ("MPI library", &|row| row.mpi.clone()),
+                ("storage", &|row| row.storage.clone()),
+                ("all I/O", &|row| time(&row.io)),
+                ("by IOR", &|row| seconds_or_dash(row.ior_s)),
+                ("by size", &|row| seconds_or_dash(row.by_size_s)),
+                ("whole run", &|row| time(&row.run)),
+                ("costs", &|row| or_dash(row.usd, dollars)),
+                ("replay took", &|row| or_dash(row.replay_s, duration)),
+            ],
+        );
+        out.table(table.right_from(3));
         for row in &self.rows {
             let place = format!("{} in {} of {}", row.mpi, row.storage, row.site);
             if let Some(problem) = &row.problem {
@@ -262,17 +310,23 @@ impl EstimateOutput {
                     "{place}: interpolated from measurements of {date}, not repeated"
                 ));
             }
+            if let Some(problem) = &row.by_size_problem {
+                out.say(format!("{place}: no time by size: {problem}"));
+            }
             if let Some(problem) = &row.ior_problem {
                 out.say(format!("{place}: no time by IOR: {problem}"));
             }
         }
+        self.show_devices(out);
         out.gap();
         let mut table = Table::plain([
             "where",
             "phase",
             "of these",
             "each",
+            "of the device",
             "by IOR",
+            "by size",
             "in the traced run",
         ])
         .right_from(1);
@@ -283,7 +337,9 @@ impl EstimateOutput {
                     phase.first.to_string(),
                     phase.count.to_string(),
                     phase.each.text(),
+                    or_dash(phase.device_pct, |pct| format!("{pct:.0} %")),
                     seconds_or_dash(phase.ior_s),
+                    seconds_or_dash(phase.by_size_s),
                     format!("{:.3} s", phase.traced_s),
                 ]);
             }
@@ -295,47 +351,33 @@ impl EstimateOutput {
             duration(self.traced_run_s),
             duration(self.left_out_s)
         ));
+        let mut priced: Vec<String> = self.rows.iter().filter_map(Row::priced).collect();
+        priced.dedup();
+        for text in priced {
+            out.say(text);
+        }
         for text in &self.assumptions {
             out.say(format!("assumed: {text}"));
+        }
+    }
+
+    /// Prints the rates of the devices.
+    fn show_devices(&self, out: &mut Blocks) {
+        for row in &self.rows {
+            let place = format!("{} in {} of {}", row.mpi, row.storage, row.site);
+            if let Some(rate) = &row.device {
+                out.say(format!(
+                    "{place}: direct writes {:.1} MiB/s, direct reads {:.1} MiB/s",
+                    rate.write_mib_s, rate.read_mib_s
+                ));
+            }
+            if let Some(problem) = &row.device_problem {
+                out.say(format!("{place}: no rate of the device: {problem}"));
+            }
         }
     }
 }
 
 fn seconds_or_dash(seconds: Option<f64>) -> String {
-    seconds.map_or_else(|| "-".to_owned(), |s| format!("{s:.3} s"))
-}
-
-/// Describes which place is fastest, if the intervals show a difference.
-fn sentence(rows: &[Row]) -> String {
-    let mut timed: Vec<(&Row, &ReplayTime)> = rows
-        .iter()
-        .filter_map(|r| Some((r, r.io.as_ref()?)))
-        .collect();
-    timed.sort_by(|a, b| a.1.mean_s.total_cmp(&b.1.mean_s));
-    let place = |row: &Row| format!("{} with {} in {}", row.site, row.mpi, row.storage);
-    let Some((best, time)) = timed.first() else {
-        return "There is no time of any place.".to_owned();
-    };
-    let text = format!("All I/O takes {} on {}.", time.text(), place(best));
-    let Some((second, other)) = timed.get(1) else {
-        return text;
-    };
-    let is_apart = matches!((time.high_s, other.low_s), (Some(high), Some(low)) if high < low);
-    if is_apart {
-        format!(
-            "{text} That is the shortest time; the next is {}, {}.",
-            place(second),
-            other.text()
-        )
-    } else {
-        let hint = match best.measured_on {
-            Some(_) => "interpolated times have no interval",
-            None => "repeat more often (--repeats)",
-        };
-        format!(
-            "{text} It cannot be distinguished from {}, {}: {hint}.",
-            place(second),
-            other.text()
-        )
-    }
+    or_dash(seconds, |s| format!("{s:.3} s"))
 }

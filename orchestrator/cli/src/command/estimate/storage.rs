@@ -2,7 +2,7 @@
 
 use super::{
     place::{RunEnd, TrialPlace, TrialRuns},
-    row::{CLASS, PhaseTime, Printed, ReplayTime, Row},
+    row::{CLASS, DeviceRate, PhaseTime, Printed, ReplayTime, Row},
 };
 use crate::{
     args::EstimateArgs, command::phases::failed, exit_status::ExitStatus, failure::Failure, output,
@@ -10,7 +10,7 @@ use crate::{
 use camino::Utf8Path;
 use cvc_core::app::replay::{ReplayWorkload, of_model};
 use cvc_core::mapping::Mapping;
-use cvc_core::units::{counted, size};
+use cvc_core::units::{MIB, counted, size};
 use cvc_model::io_phase::time_s;
 use cvc_trace::phases::{
     AccessKind, IoModel, PhaseFamily, ReplayOptions, StorageCell, storage_model,
@@ -21,7 +21,6 @@ use std::{collections::BTreeSet, fs};
 
 const FORMAT: &str = "cvc-storage";
 const VERSION: u32 = 1;
-const MIB: f64 = 1024.0 * 1024.0;
 /// Replay options that include every phase once.
 const ALL: ReplayOptions = ReplayOptions {
     only_relevant: false,
@@ -39,15 +38,18 @@ pub struct StorageProfile {
 
 /// Measurements of a storage area with an MPI library on one date.
 #[derive(Serialize, Deserialize)]
-struct MeasuredStorage {
+pub struct MeasuredStorage {
     site: String,
     mpi: String,
     storage: String,
     mapping: String,
-    processes: u32,
+    pub processes: u32,
     /// Whether the times include flushing the written data to disk.
     sync: bool,
     date: String,
+    /// Rates of direct writes and reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceRate>,
     rates: Vec<MeasuredRate>,
 }
 
@@ -82,6 +84,31 @@ impl StorageProfile {
             return Err(unreadable("no measured storage of this version".into()));
         }
         Ok(found)
+    }
+
+    /// Reads a profile that has measurements.
+    pub fn read_measured(path: &Utf8Path) -> Result<Self, Failure> {
+        let profile = Self::read(path)?;
+        if profile.measured.is_empty() {
+            return Err(Failure::Other {
+                status: ExitStatus::Usage,
+                message: format!("{path} has no measured storage"),
+                hint: Some(format!(
+                    "`cvc estimate --measure {path} CAMPAIGN` measures it"
+                )),
+            });
+        }
+        Ok(profile)
+    }
+
+    /// Returns the measurements at a place (site, library, storage area).
+    pub fn at(&self, row: &Row, sync: bool) -> Vec<&MeasuredStorage> {
+        let all = self.measured.iter();
+        all.filter(|of| {
+            (&of.site, &of.mpi, &of.storage) == (&row.site, &row.mpi, &row.storage)
+                && of.sync == sync
+        })
+        .collect()
     }
 
     fn add(&mut self, new: MeasuredStorage) {
@@ -121,8 +148,20 @@ impl MeasuredStorage {
             processes: mapping.processes(),
             sync,
             date: Zoned::now().date().to_string(),
+            device: printed.device,
             rates: rates.collect(),
         }
+    }
+
+    /// Returns pairs of the size of a call, MiB, and its time, seconds.
+    pub fn call_times(&self, kind: AccessKind, op: &str) -> Vec<(f64, f64)> {
+        let rates = self.rates.iter();
+        let of_kind = rates.filter(|rate| rate.kind == kind && rate.op == op);
+        let time = |rate: &MeasuredRate| {
+            let mib = rate.request_bytes as f64 / MIB;
+            (mib, mib * f64::from(self.processes) / rate.mib_s)
+        };
+        of_kind.map(time).collect()
     }
 
     /// Returns the bandwidth for requests of this size, MiB/s. It is interpolated linearly in logarithms; beyond the measured sizes it is the
@@ -136,7 +175,7 @@ impl MeasuredStorage {
 }
 
 /// Interpolates the value at `x` linearly in logarithms; beyond the given points returns the value of the nearest one.
-fn on_line(mut points: Vec<(f64, f64)>, x: f64) -> Option<f64> {
+pub fn on_line(mut points: Vec<(f64, f64)>, x: f64) -> Option<f64> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points.first()?, points.last()?);
     let x = x.clamp(first.0, last.0);
@@ -161,6 +200,7 @@ pub async fn measure(
         options: ALL,
         repeats: args.repeats,
         sync: args.sync,
+        device: true,
     };
     let mut measured = 0_usize;
     for place in runs.places(args) {
@@ -240,33 +280,35 @@ fn row(
     let families = model.phases.iter().filter(|f| options.phases_of(f) > 0);
     let times: Option<Vec<PhaseTime>> = families
         .map(|family| {
-            Some(PhaseTime {
-                first: family.first,
-                count: family.count,
-                bytes: family.weight_bytes,
-                each: ReplayTime::of(&[seconds(model, family, measured, remarks)?])?,
-                traced_s: 0.0,
-                error_pct: None,
-                ior_s: None,
-            })
+            let time = ReplayTime::of(&[seconds(model, family, measured, remarks)?])?;
+            Some(PhaseTime::of(
+                family.first,
+                family.count,
+                family.weight_bytes,
+                time,
+            ))
         })
         .collect();
     let phases = times.unwrap_or_default();
     let total = phases.iter().map(|of| of.each.mean_s * f64::from(of.count));
     let total: f64 = total.sum();
     let missing = "not every kind of access was measured".to_owned();
-    Some(Row {
-        site: first.site.clone(),
-        mpi: first.mpi.clone(),
-        storage: first.storage.clone(),
+    let mut row = Row {
         io: ReplayTime::of(&[total]).filter(|_| !phases.is_empty()),
         problem: phases.is_empty().then_some(missing),
         phases,
-        replay_s: None,
-        ior_s: None,
-        ior_problem: None,
+        device: nearest(measured, model.processes).and_then(|of| of.device),
         measured_on: measured.iter().map(|of| of.date.clone()).min(),
-    })
+        ..Row::of(&first.site, &first.mpi, &first.storage)
+    };
+    row.take_by_size(model, measured);
+    Some(row)
+}
+
+/// Returns the measurement with the number of processes that is closest.
+fn nearest<'m>(measured: &[&'m MeasuredStorage], processes: u32) -> Option<&'m MeasuredStorage> {
+    let all = measured.iter().copied();
+    all.min_by_key(|of| of.processes.abs_diff(processes))
 }
 
 /// Estimates the time of a phase, seconds.

@@ -135,6 +135,38 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     })
 }
 
+/// Returns the forecasts for a setting, trained on these campaigns, tables and directories of images, and warnings.
+pub(super) fn forecast_of(
+    setting: &str,
+    from: &[Utf8PathBuf],
+    campaigns: &Utf8Path,
+) -> Result<(Forecasts, Vec<String>), Failure> {
+    let (mut observations, mut warnings) = (Vec::new(), Vec::new());
+    for from in from {
+        let (_, found, notes) = observed(from, campaigns)?;
+        observations.extend(found);
+        warnings.extend(notes);
+    }
+    let apps = ["apps".into(), cvc_core::app::embedded::directory()?];
+    add_sizes(&mut observations, &apps);
+    let known = KnownNames {
+        apps: &apps,
+        observations: &observations,
+    };
+    let question = Question::parse(setting, known)?;
+    let (kept, left_out) = keep_one_environment(observations.clone(), |_| true);
+    warnings.extend(left_out);
+    split(
+        kept,
+        |_| true,
+        |training, _| {
+            let forecasts =
+                Predictor::train(&training)?.forecast_within(&question, &ScheduleBudget::default());
+            Ok((forecasts, warnings))
+        },
+    )
+}
+
 fn budget(args: &PredictArgs) -> ScheduleBudget {
     ScheduleBudget {
         overhead: args.overhead,
@@ -228,7 +260,7 @@ fn gather(args: &PredictArgs) -> Result<GatheredObservations, Failure> {
     let mut observations = Vec::new();
     let (mut warnings, mut origins): (Vec<String>, Vec<Utf8PathBuf>) = (Vec::new(), Vec::new());
     for from in &args.from {
-        let (place, found, output) = observed(from, args)?;
+        let (place, found, output) = observed(from, &args.place.campaigns)?;
         if origins.contains(&place) {
             warnings.push(format!("{from} is given twice and counts once"));
             continue;
@@ -285,7 +317,7 @@ fn gather(args: &PredictArgs) -> Result<GatheredObservations, Failure> {
 /// Reads the observations of a campaign or a table. Also returns the canonical path, and warnings about repeated rows.
 fn observed(
     from: &Utf8Path,
-    args: &PredictArgs,
+    campaigns: &Utf8Path,
 ) -> Result<(Utf8PathBuf, Vec<Observation>, Vec<String>), Failure> {
     let one = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     if from.extension() == Some("csv") {
@@ -301,7 +333,7 @@ fn observed(
         notes.extend(repeated);
         return Ok((one(from), merged, notes));
     }
-    let dir = campaign_dir(from, None, &args.place.campaigns)?;
+    let dir = campaign_dir(from, None, campaigns)?;
     let index = rebuild_index(dir.root())?;
     warn_of_index(dir.root(), &index)?;
     Ok((
