@@ -25,11 +25,13 @@ pub(super) fn memory_events() -> Vec<String> {
 fn events_below(devices: &Path) -> Vec<String> {
     let of_device = |device: PathBuf, names: [&str; 2]| -> Vec<String> {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
-        let has_all = names
+        if !names
             .iter()
-            .all(|event| device.join("events").join(event).is_file());
-        let events = names.map(|event| format!("{name}/{event}/"));
-        has_all.then(|| events.to_vec()).unwrap_or_default()
+            .all(|event| device.join("events").join(event).is_file())
+        {
+            return Vec::new();
+        }
+        names.map(|event| format!("{name}/{event}/")).to_vec()
     };
     EVENTS
         .into_iter()
