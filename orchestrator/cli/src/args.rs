@@ -22,7 +22,7 @@ pub use layout::LayoutArgs;
 pub use metadata::MetadataArgs;
 pub use phases::{EstimateArgs, PhasesArgs, ReplayArgs};
 pub use storage::StorageArgs;
-pub use strategy::{KnownCost, StrategyArgs, WhenLateArg};
+pub use strategy::{KeptCheckpoints, KnownCost, StrategyArgs, WhenLateArg};
 
 use values::{
     directory, mib_each_second, multiple, part, process_count, seconds, site_price, web_address,

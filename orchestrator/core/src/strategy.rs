@@ -54,6 +54,8 @@ define_words! {
     Sync "sync",
     /// The program copies its data; a thread writes the copy while the program computes.
     Thread "thread",
+    /// As with a thread, but the nodes write their copies one after the other.
+    Staggered "staggered",
     /// A thread writes the previous grid, and the program continues with a third one.
     Swap "swap",
     /// The program copies its data and writes the copy by non-blocking MPI-IO.
@@ -164,7 +166,7 @@ impl Strategy {
             Self::Sync | Self::Local | Self::Partner | Self::Xor | Self::Forked => {
                 Self::Sync.word()
             }
-            Self::Thread | Self::Swap | Self::Iwrite => self.word(),
+            Self::Thread | Self::Staggered | Self::Swap | Self::Iwrite => self.word(),
         }
     }
 
@@ -174,14 +176,19 @@ impl Strategy {
             Self::Local => Some(LevelScheme::Local),
             Self::Partner => Some(LevelScheme::Partner),
             Self::Xor => Some(LevelScheme::Xor),
-            Self::Sync | Self::Thread | Self::Swap | Self::Iwrite | Self::Forked => None,
+            Self::Sync
+            | Self::Thread
+            | Self::Staggered
+            | Self::Swap
+            | Self::Iwrite
+            | Self::Forked => None,
         }
     }
 
     /// Returns whether a thread of one process can write for other processes.
     pub fn has_writers(self) -> bool {
         match self {
-            Self::Thread => true,
+            Self::Thread | Self::Staggered => true,
             Self::Sync
             | Self::Swap
             | Self::Iwrite
@@ -196,7 +203,7 @@ impl Strategy {
     pub fn is_behind(self) -> bool {
         match self {
             Self::Sync | Self::Local | Self::Partner | Self::Xor => false,
-            Self::Thread | Self::Swap | Self::Iwrite | Self::Forked => true,
+            Self::Thread | Self::Staggered | Self::Swap | Self::Iwrite | Self::Forked => true,
         }
     }
 
@@ -211,6 +218,7 @@ impl Strategy {
             Self::Forked => true,
             Self::Sync
             | Self::Thread
+            | Self::Staggered
             | Self::Swap
             | Self::Iwrite
             | Self::Local
@@ -223,7 +231,7 @@ impl Strategy {
     pub fn is_collective(self) -> bool {
         match self {
             Self::Sync | Self::Local | Self::Partner | Self::Xor | Self::Forked => true,
-            Self::Thread | Self::Swap | Self::Iwrite => false,
+            Self::Thread | Self::Staggered | Self::Swap | Self::Iwrite => false,
         }
     }
 
@@ -233,7 +241,7 @@ impl Strategy {
             Self::Sync | Self::Iwrite | Self::Local | Self::Partner | Self::Xor | Self::Forked => {
                 true
             }
-            Self::Thread | Self::Swap => false,
+            Self::Thread | Self::Staggered | Self::Swap => false,
         }
     }
 }

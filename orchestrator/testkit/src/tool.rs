@@ -30,6 +30,8 @@ pub enum Tool {
     Chromium,
     /// strace.
     Strace,
+    /// Reads counters of the kernel and of the hardware.
+    Perf,
     /// DFTracer's library for preloading: `$CVC_DFTRACER_LIB`, or the one that the set-up brings.
     DfTracer,
     /// The compiler wrapper of HDF5 with MPI.
@@ -132,6 +134,7 @@ impl Tool {
                 .iter()
                 .find_map(|n| on_path(n)),
             Self::Strace => on_path("strace"),
+            Self::Perf => on_path("perf"),
             Self::DfTracer => find_dftracer(),
             Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"]
                 .iter()
@@ -231,6 +234,7 @@ impl Tool {
             | Self::OpenMpi
             | Self::Chromium
             | Self::Strace
+            | Self::Perf
             | Self::DfTracer
             | Self::Hdf5Parallel
             | Self::Npb
@@ -270,6 +274,7 @@ impl Tool {
             Self::OpenMpi => "Open MPI",
             Self::Chromium => "Chromium",
             Self::Strace => "strace",
+            Self::Perf => "linux-perf",
             Self::DfTracer => "DFTracer (brought by the set-up, or CVC_DFTRACER_LIB)",
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",

@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 const char *kw_way = "sync", *kw_writers = "process", *kw_late = "wait";
-long long kw_pin = -1;
+long long kw_pin = -1, kw_turns;
 
-static enum { SYNC, THREAD, SWAP, IWRITE } way;
+static enum { SYNC, THREAD, SWAP, IWRITE, STAGGERED } way;
 static enum { OF_PROCESS, OF_SOCKET, OF_NODE } writers;
 static int skips; /* a checkpoint that is due too early is left out */
 
@@ -271,6 +271,7 @@ static void *put_into_place(void *unused)
 static MPI_Comm node = MPI_COMM_NULL, group = MPI_COMM_NULL, drain = MPI_COMM_NULL;
 static MPI_Win window = MPI_WIN_NULL;
 static int is_leader = 1; /* its thread writes */
+static int turns = 1, own_turn; /* groups of writers that write one after the other, and that of this process */
 static size_t own_bytes;
 static char *copy;         /* own part */
 static double *spare;      /* the grid that is neither read nor written by the program */
@@ -379,23 +380,54 @@ static void make_copies(const struct kc_checkpoint *c)
 
 static void read_options(int has_grids)
 {
-    static const char *const ways[] = {"sync", "thread", "swap", "iwrite"}, *const who[] = {"process", "socket", "node"},
+    static const char *const ways[] = {"sync", "thread", "swap", "iwrite", "staggered"}, *const who[] = {"process", "socket", "node"},
                              *const late[] = {"wait", "skip"};
-    int wanted = kc_word("ckpt-way", kw_way, 4, ways), provided;
+    int wanted = kc_word("ckpt-way", kw_way, 5, ways), provided;
     writers = kc_word("ckpt-writers", kw_writers, 3, who);
     skips = kc_word("ckpt-late", kw_late, 2, late);
     if (wanted == SWAP && !has_grids)
         kc_refuse(KC_USAGE, "--ckpt-way swap: this program does not compute from one grid into another; use thread");
     if (wanted == SWAP && kt_track)
         kc_refuse(KC_USAGE, "--ckpt-way swap: a third grid cannot be tracked; use thread, or leave out --track");
-    if (wanted != THREAD && writers != OF_PROCESS)
-        kc_refuse(KC_USAGE, "--ckpt-writers %s is for --ckpt-way thread", kw_writers);
-    if (wanted != THREAD && wanted != SWAP && kw_pin >= 0)
-        kc_refuse(KC_USAGE, "--ckpt-pin is for --ckpt-way thread or swap: there is no other thread");
+    int copies = wanted == THREAD || wanted == STAGGERED;
+    if (!copies && writers != OF_PROCESS)
+        kc_refuse(KC_USAGE, "--ckpt-writers %s is for --ckpt-way thread or staggered", kw_writers);
+    if (!copies && wanted != SWAP && kw_pin >= 0)
+        kc_refuse(KC_USAGE, "--ckpt-pin is for --ckpt-way thread, staggered or swap: there is no other thread");
+    if (wanted != STAGGERED && kw_turns)
+        kc_refuse(KC_USAGE, "--ckpt-turns is for --ckpt-way staggered");
     MPI_Query_thread(&provided);
     if (wanted != SYNC && provided < MPI_THREAD_FUNNELED)
         kc_refuse(KC_USAGE, "--ckpt-way %s: this MPI library does not support programs with threads", kw_way);
     way = wanted;
+}
+
+/* Number of processes with a lower rank that count, and that of all. */
+static int count_before(int counts, int *all)
+{
+    int before;
+    kc_allreduce(&counts, all, 1, MPI_INT, MPI_SUM);
+    MPI_Scan(&counts, &before, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return before - counts;
+}
+
+/* Each node has its turn, or each of the groups into which the writers are divided. */
+static void divide_into_turns(void)
+{
+    int in_node, nodes, number_of, all;
+    MPI_Comm_rank(node, &in_node);
+    own_turn = count_before(in_node == 0, &nodes);
+    MPI_Bcast(&own_turn, 1, MPI_INT, 0, node);
+    turns = nodes;
+    if (kw_turns) {
+        number_of = count_before(is_leader, &all);
+        if (kw_turns > all)
+            kc_refuse(KC_USAGE, "--ckpt-turns %lld: only %d processes write; use --ckpt-turns %d or fewer", kw_turns, all, all);
+        turns = (int)kw_turns;
+        own_turn = (int)((long long)number_of * turns / all);
+    }
+    if (!is_leader)
+        own_turn = 0; /* it has nothing to write */
 }
 
 void kw_begin(const struct kc_checkpoint *c, int wanted, size_t grid_bytes)
@@ -435,6 +467,8 @@ void kw_begin(const struct kc_checkpoint *c, int wanted, size_t grid_bytes)
     } else {
         make_copies(c);
     }
+    if (way == STAGGERED)
+        divide_into_turns();
 }
 
 double *kw_other_grid(double *old)
@@ -521,7 +555,7 @@ static enum {
     AGREEING,  /* the others' parts */
     COMMITTING /* rank 0 puts the file into place */
 } stage;
-static int number;
+static int number, turn;
 static long long step_of;
 static double requested, stopped; /* when, and for how long this process has stood still */
 static double stopped_until_end[2]; /* of this process when its part was written, and the longest of all */
@@ -558,22 +592,36 @@ static void is_safe(const struct kc_checkpoint *c, struct kc_written *written, d
 
 static const struct kc_checkpoint *format;
 
+static void begin_turn(void)
+{
+    if (way == IWRITE)
+        start_iwrite(format);
+    else if (is_leader && turn == own_turn)
+        start_job(write_all);
+    stage = WRITING;
+}
+
 /* Takes the checkpoint as far as it gets without waiting. The program stands still `since` then on its behalf. */
 static void advance(struct kc_written *written, double since)
 {
-    int done;
-    if (stage == WRITING && own_part_has_ended()) {
-        held = NULL;
-        stopped_until_end[0] = stopped + seconds_now() - since;
-        MPI_Iallreduce(&stopped_until_end[0], &stopped_until_end[1], 1, MPI_DOUBLE, MPI_MAX, drain, &agreement);
-        stage = AGREEING;
-    }
-    if (stage == AGREEING) {
-        MPI_Test(&agreement, &done, MPI_STATUS_IGNORE);
-        if (done && kc_rank == 0)
-            start_job(put_into_place);
-        if (done)
+    int done = 1;
+    while (done && stage < COMMITTING && stage != SAFE) {
+        if (stage == WRITING && (turn != own_turn || own_part_has_ended())) {
+            held = NULL;
+            stopped_until_end[0] = stopped + seconds_now() - since;
+            MPI_Iallreduce(&stopped_until_end[0], &stopped_until_end[1], 1, MPI_DOUBLE, MPI_MAX, drain, &agreement);
+            stage = AGREEING;
+        }
+        done = 0;
+        if (stage == AGREEING)
+            MPI_Test(&agreement, &done, MPI_STATUS_IGNORE);
+        if (done && ++turn < turns) {
+            begin_turn();
+        } else if (done) {
+            if (kc_rank == 0)
+                start_job(put_into_place);
             stage = kc_rank == 0 ? COMMITTING : SAFE;
+        }
     }
     if (stage == COMMITTING && job_has_ended()) {
         if (job.error)
@@ -664,11 +712,8 @@ void kw_request(const struct kc_checkpoint *c, const char *dir, const void *memo
     } else {
         take_copy(memory);
     }
-    if (way == IWRITE)
-        start_iwrite(c);
-    else if (is_leader)
-        start_job(write_all);
-    stage = WRITING;
+    turn = 0;
+    begin_turn();
     requested = start;
     stopped = seconds_now() - start;
 }

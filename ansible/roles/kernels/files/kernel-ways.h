@@ -6,13 +6,14 @@
 
 /* Options of every kernel that writes checkpoints by kc_write_checkpoint, for its list. */
 #define KW_OPTIONS                                                                                                                          \
-    {"ckpt-way", KC_TEXT, &kw_way, 0, 0, "sync, thread (of a copy), swap (a third grid, no copy) or iwrite (non-blocking MPI-IO)"},           \
+    {"ckpt-way", KC_TEXT, &kw_way, 0, 0, "sync, thread (of a copy), staggered (in turn), swap (a third grid, no copy) or iwrite (non-blocking MPI-IO)"},           \
     {"ckpt-writers", KC_TEXT, &kw_writers, 0, 0, "whose thread writes: that of each process, or of one per socket or node"},                \
     {"ckpt-late", KC_TEXT, &kw_late, 0, 0, "what a checkpoint does while the last is not safe: wait or skip"},                              \
-    {"ckpt-pin", KC_INTEGER, &kw_pin, -1, 1048575, "core of the thread that writes; -1: those of its process"}
+    {"ckpt-pin", KC_INTEGER, &kw_pin, -1, 1048575, "core of the thread that writes; -1: those of its process"},                                      \
+    {"ckpt-turns", KC_INTEGER, &kw_turns, 0, 1048576, "staggered: groups of writers that write one after the other; 0: each node"}
 
 extern const char *kw_way, *kw_writers, *kw_late;
-extern long long kw_pin;
+extern long long kw_pin, kw_turns;
 
 /* Whether checkpoints are written behind the program. */
 int kw_is_behind(void);

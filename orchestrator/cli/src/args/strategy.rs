@@ -31,7 +31,9 @@ pub enum CostError {
     Form,
     #[error("write an interval below 100 %, as in partner=13s+-10%")]
     Spread,
-    #[error("`{0}` is not a way: write sync, thread, swap, iwrite, local, partner or xor")]
+    #[error(
+        "`{0}` is not a way: write sync, thread, staggered, swap, iwrite, local, partner or xor"
+    )]
     Way(String),
     #[error(transparent)]
     Time(#[from] cvc_core::units::DurationError),
@@ -75,6 +77,41 @@ fn mib(text: &str) -> Result<f64, cvc_core::units::ByteSizeError> {
     text.parse::<ByteSize>().map(|size| size.0 as f64 / MIB)
 }
 
+/// Checkpoints that one level keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptCheckpoints {
+    /// A single one, which the next one overwrites.
+    Overwritten,
+    /// The last complete ones, at least 1, while a further one is written.
+    Last(u32),
+}
+
+impl KeptCheckpoints {
+    /// Returns the number of checkpoints that occupy space while one is written.
+    pub fn peak(self) -> f64 {
+        match self {
+            Self::Overwritten => 1.0,
+            Self::Last(count) => f64::from(count) + 1.0,
+        }
+    }
+}
+
+fn kept_checkpoints(text: &str) -> Result<KeptCheckpoints, KeepError> {
+    if text == "overwrite" {
+        return Ok(KeptCheckpoints::Overwritten);
+    }
+    let count = text.parse().map_err(|_| KeepError)?;
+    match count {
+        1..=1000 => Ok(KeptCheckpoints::Last(count)),
+        _ => Err(KeepError),
+    }
+}
+
+/// The kept checkpoints are invalid.
+#[derive(Debug, thiserror::Error)]
+#[error("write the number of complete checkpoints, 1 to 1000, or overwrite")]
+pub struct KeepError;
+
 /// Policy for a checkpoint due before the previous one is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum WhenLateArg {
@@ -117,6 +154,12 @@ pub struct StrategyArgs {
     /// Write rate of shared storage per second, all nodes
     #[arg(long, value_name = "SIZE", value_parser = mib_each_second)]
     pub shared: Option<f64>,
+    /// For staggered: share of nodes that write at once
+    #[arg(long, value_name = "SHARE", value_parser = part)]
+    pub at_once: Option<f64>,
+    /// Write rate of shared storage per second for this share [default: --shared]
+    #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "at_once")]
+    pub shared_at_once: Option<f64>,
     /// Write rate of a node's storage per second
     #[arg(long, value_name = "SIZE", value_parser = mib_each_second)]
     pub local: Option<f64>,
@@ -154,7 +197,7 @@ pub struct StrategyArgs {
     /// Program time without checkpoints and failures
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "24h")]
     pub work: f64,
-    /// Share of time for checkpoints, without failures
+    /// Share of time for checkpoints, without failures: number, interval and waste by the thesis's rule
     #[arg(long, value_name = "SHARE", value_parser = part)]
     pub overhead: Option<f64>,
     /// Program time between checkpoints [default: best]
@@ -163,9 +206,12 @@ pub struct StrategyArgs {
     /// With --every: wait or skip if the previous checkpoint is unfinished
     #[arg(long, value_name = "POLICY", default_value = "wait")]
     pub when_late: WhenLateArg,
-    /// Complete checkpoints kept on nodes
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub keep: u32,
+    /// Complete checkpoints kept on nodes, or overwrite
+    #[arg(long, value_name = "N", default_value = "1", value_parser = kept_checkpoints)]
+    pub keep: KeptCheckpoints,
+    /// The same on shared storage
+    #[arg(long, value_name = "N", default_value = "1", value_parser = kept_checkpoints)]
+    pub keep_shared: KeptCheckpoints,
     /// Latest recommended end
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub deadline: Option<f64>,

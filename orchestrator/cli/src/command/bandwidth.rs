@@ -6,11 +6,12 @@ use crate::{
     failure::Failure,
     output::{self, note, versioned},
 };
-use cvc_core::units::counted;
+use cvc_core::units::{MIB, counted};
 use cvc_probe::bandwidth::{
-    BesideWriter, MemoryBandwidth, NetworkBandwidth, StorageBandwidth, memory_bandwidth,
-    memory_with_writer, receive_bandwidth, send_bandwidth, storage_bandwidth,
+    BesideWriter, MemoryBandwidth, NetworkBandwidth, StorageBandwidth, TrafficSource,
+    memory_bandwidth, memory_with_writer, receive_bandwidth, send_bandwidth, storage_bandwidth,
 };
+use cvc_probe::sentinel::memory_bytes_here;
 use cvc_show::{Blocks, Table};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,6 +22,9 @@ pub struct Bandwidths {
     /// Name of the machine.
     #[serde(default)]
     pub host: Option<String>,
+    /// Size of the machine's memory, MiB.
+    #[serde(default)]
+    pub memory_mib: Option<f64>,
     /// Memory bandwidth of all cores together.
     #[serde(default)]
     pub memory: Option<MemoryBandwidth>,
@@ -68,6 +72,7 @@ fn measured(args: &BandwidthArgs) -> Result<Bandwidths, Failure> {
     writers.sort_unstable();
     writers.dedup();
     let mut found = Bandwidths::empty();
+    found.memory_mib = memory_bytes_here().map(|bytes| bytes as f64 / MIB);
     note(format!("memory, with {cores} threads"));
     found.memory = Some(memory_bandwidth(cores, time));
     for dir in &args.storage {
@@ -104,6 +109,7 @@ impl Bandwidths {
     fn empty() -> Self {
         Self {
             host: cvc_os::host_name(),
+            memory_mib: None,
             memory: None,
             storage: Vec::new(),
             memory_with_writer: None,
@@ -141,8 +147,17 @@ impl Bandwidths {
             ));
         }
         if let Some(of) = &self.memory_with_writer {
+            let source = match (of.traffic_source, of.inferred_traffic) {
+                (TrafficSource::Counted, Some(inferred)) => {
+                    format!("by counters; {inferred:.1} inferred from lost bandwidth")
+                }
+                (TrafficSource::Counted, None) => "by counters".to_owned(),
+                (TrafficSource::Inferred, _) => {
+                    "inferred; includes lost processor time and caches".to_owned()
+                }
+            };
             out.say(format!(
-                "Alongside a thread that writes {}, {} get {} of memory instead of {}: {:.1} bytes of traffic for each byte written (inferred; includes lost processor time and caches).",
+                "Alongside a thread that writes {}, {} get {} of memory instead of {}: {:.1} bytes of traffic for each byte written ({source}).",
                 rate(of.write_mib_s),
                 counted(of.threads, "thread"),
                 rate(of.beside_mib_s),

@@ -85,6 +85,10 @@ fn documents_of_a_campaign_are_what_their_schemas_say() {
         "strategy",
         &[&of[..], &["--shared", "1GiB", "--overhead=30%"]].concat(),
     );
+    let here = c.dir().display().to_string();
+    let small = ["--writers", "1", "--size", "4MiB", "--time", "50ms"];
+    let measured = ["bandwidth", "--storage", &here];
+    conforms(&c, "bandwidth", &[&measured[..], &small].concat());
     let runs = c.dir().join("campaigns/documents/runs").join(&run);
     std::fs::write(runs.join("records.jsonl"), "x").expect("writes");
     conforms(&c, "fsck", &["fsck"]);

@@ -1,7 +1,7 @@
 //! Tests of `cvc strategy`. They take about a second.
 
 use crate::common::campaign;
-use serde_json::Value;
+use serde_json::{Value, json as json_value};
 
 /// The example of the slide on SCR: measured costs on 128 nodes, one failure in twelve hours.
 const SCR: [&str; 12] = [
@@ -164,6 +164,10 @@ fn wrong_costs_and_shares_are_refused_with_a_hint() {
             ],
             "includes it",
         ),
+        (
+            &["--mtbf", "12h", "--cost", "sync=3s", "--at-once=150%"],
+            "cannot write at once",
+        ),
         (&["--mtbf", "12h"], "--stored"),
     ] {
         let finished = c.cvc(&[&["strategy", "--nodes", "4"], arguments].concat());
@@ -174,6 +178,17 @@ fn wrong_costs_and_shares_are_refused_with_a_hint() {
             finished.stderr
         );
     }
+    let finished = c.cvc(&[
+        "strategy",
+        "--nodes",
+        "4",
+        "--mtbf",
+        "10s",
+        "--cost",
+        "sync=300s",
+    ]);
+    let reason = "left out: sync: no interval pays";
+    assert!(finished.stdout.contains(reason), "{}", finished.stdout);
     // no strategy can be evaluated, because no bandwidth is given
     let finished = c.cvc(&[
         "strategy", "--nodes", "4", "--stored", "4GiB", "--mtbf", "12h",
@@ -232,10 +247,63 @@ fn bandwidths_measured_on_a_node_are_the_costs_of_its_ways() {
     assert_eq!(two["writers"], 2);
     let expected_s = 8192.0 / number(&two["write_mib_s"]);
     assert!((overhead_s(&of, "local") / expected_s - 1.0).abs() < 1e-9);
+    assert_eq!(
+        of["traffic_source"],
+        match number(&found["memory_with_writer"]["traffic"]) > 0.0 {
+            true => found["memory_with_writer"]["traffic_source"].clone(),
+            false => "published".into(),
+        }
+    );
     // options override measurements
     let of = ask(&["--local", "1GiB", "--memory", "8GiB", "--traffic", "5"]);
     assert!((overhead_s(&of, "local") - 8.0).abs() < 1e-9);
     assert!((overhead_s(&of, "thread") - 5.0).abs() < 1e-9);
+    assert_eq!(of["traffic_source"], "given");
+
+    // storage that cannot keep a node's checkpoints
+    let left_out = |file_system: &str, memory_mib: f64| {
+        let in_memory = file_system == "tmpfs";
+        let node = json_value!({
+            "memory_mib": memory_mib,
+            "storage": [{
+                "dir": "/s", "file_system": file_system, "in_memory": in_memory, "writers": 1,
+                "each_mib": 8.0, "write_mib_s": 100.0, "read_mib_s": 100.0,
+            }],
+        });
+        c.put("node.json", &node.to_string());
+        let of = ask(&[]);
+        let mut all = of["left_out"].as_array().expect("a list").iter();
+        let local = all.find(|of| of["way"] == "local")?;
+        local["reason"].as_str().map(str::to_owned)
+    };
+    assert_eq!(left_out("ext4", 4096.0), None);
+    assert_eq!(left_out("tmpfs", 65536.0), None);
+    // 8 GiB, twice while one is written
+    let reason = left_out("tmpfs", 4096.0).expect("too small");
+    assert!(
+        reason.contains("need 16.0 GiB on each node, which has 4096 MiB"),
+        "{reason}"
+    );
+    let reason = left_out("fuse.glusterfs", 65536.0).expect("shared");
+    assert!(
+        reason.contains("the measured storage is shared"),
+        "{reason}"
+    );
+
+    // copies that do not fit into memory
+    let refused_copy = |more: &[&str]| {
+        let of = ask(more);
+        let mut all = of["left_out"].as_array().expect("a list").iter();
+        let thread = all.find(|of| of["way"] == "thread").expect("left out");
+        thread["reason"].as_str().expect("a reason").to_owned()
+    };
+    let reason = refused_copy(&["--memory", "1GiB", "--memory-limit", "1GiB"]);
+    let expected = "needs 8192 MiB of memory on each node, and 1024 MiB are allowed";
+    assert!(reason.contains(expected), "{reason}");
+    assert_eq!(left_out("ext4", 4096.0), None);
+    let reason = refused_copy(&["--memory", "1GiB"]);
+    let expected = "needs 8192 MiB of memory on each node, and 4096 MiB are there";
+    assert!(reason.contains(expected), "{reason}");
 
     for wrong in [
         "{}",
@@ -317,4 +385,109 @@ fn spot_markets_limits_and_uncertain_costs_change_the_answer() {
     let thread = row(&found, "thread");
     assert!(number(&thread["waste_low"]) < number(&thread["waste"]));
     assert!(number(&thread["waste"]) < number(&thread["waste_high"]));
+}
+
+#[test]
+fn the_share_of_time_gives_a_schedule_by_the_published_rule_and_its_waste() {
+    let found = json(&[&SCR[..], &["--overhead=30%", "--work=4h"]].concat());
+    let sync = row(&found, "sync");
+    // ⌊0.3 · 14400 / 170⌋ = 25 are paid for; the rule takes one fewer
+    assert_eq!(sync["affordable"], 25);
+    assert_eq!(sync["by_rule"]["count"], 24);
+    let interval_s = number(&sync["by_rule"]["interval_s"]);
+    assert!((interval_s - 1.3 * 14400.0 / 25.0).abs() < 1e-9);
+    // the same interval by --every; no interval wastes less than the best
+    let tau = format!("{}s", interval_s - 170.0);
+    let every = json(&[&SCR[..], &["--work=4h", "--every", &tau]].concat());
+    let waste = number(&sync["by_rule"]["waste"]);
+    assert!((waste / number(&row(&every, "sync")["waste"]) - 1.0).abs() < 1e-6);
+    assert!(waste > number(&sync["waste"]));
+    // a checkpoint that takes longer than the share is not taken
+    let none = json(&[&SCR[..], &["--overhead=1%", "--work=1h"]].concat());
+    let sync = row(&none, "sync");
+    assert!(
+        sync["affordable"] == 0 && sync["by_rule"].is_null(),
+        "{sync}"
+    );
+    let c = campaign("unused", "");
+    let text = c.cvc(&[&SCR[..], &["--overhead=30%"]].concat()).expect(0);
+    assert!(text.stdout.contains("by rule"), "{}", text.stdout);
+}
+
+#[test]
+fn nodes_that_write_in_turn_are_a_way_of_their_own() {
+    let base = [
+        "strategy", "--nodes", "128", "--stored", "800GiB", "--mtbf", "1d", "--shared", "3GiB",
+        "--memory", "40GiB",
+    ];
+    let found = json(&base);
+    let ways = found["ways"].to_string() + &found["left_out"].to_string();
+    assert!(!ways.contains("staggered"), "{ways}");
+    let turns = [&base[..], &["--at-once=12.5%", "--shared-at-once=4GiB"]].concat();
+    let found = json(&turns);
+    let (thread, staggered) = (row(&found, "thread"), row(&found, "staggered"));
+    let drain_s = |of: &Value| number(&of["latency_s"]) - number(&of["overhead_s"]);
+    assert!((drain_s(&staggered) - 200.0).abs() < 1e-6 && drain_s(&thread) > 266.0);
+    assert_eq!(thread["overhead_s"], staggered["overhead_s"]);
+    // the links of 16 nodes
+    let slow = row(
+        &json(&[&turns[..], &["--network=100MiB"]].concat()),
+        "staggered",
+    );
+    assert!(
+        (drain_s(&slow) - 800.0 * 1024.0 / 1600.0).abs() < 1e-6,
+        "{slow}"
+    );
+    let measured = json(&[&SCR[..], &["--cost", "staggered=17s/300s"]].concat());
+    assert_eq!(number(&row(&measured, "staggered")["latency_s"]), 300.0);
+}
+
+#[test]
+fn levels_need_space_for_what_they_keep() {
+    let base = [
+        "strategy",
+        "--nodes",
+        "4",
+        "--stored",
+        "40GiB",
+        "--mtbf",
+        "1d",
+        "--shared",
+        "1GiB",
+        "--local",
+        "1GiB",
+        "--network",
+        "1GiB",
+        "--of-a-node=85%",
+        "--group=4",
+    ];
+    let peaks = |more: &[&str]| {
+        let found = json(&[&base[..], more].concat());
+        let partner = row(&found, "partner");
+        let gib = |of: &str| number(&partner[of]) / 1024.0;
+        (gib("peak_on_node_mib"), gib("peak_on_shared_mib"), partner)
+    };
+    let (node, shared, _) = peaks(&[]);
+    assert_eq!((node, shared), (40.0, 80.0));
+    let (node, shared, _) = peaks(&["--keep=2", "--keep-shared=3"]);
+    assert_eq!((node, shared), (60.0, 160.0));
+    let (node, shared, partner) = peaks(&["--keep=overwrite", "--keep-shared=overwrite"]);
+    assert_eq!((node, shared), (20.0, 40.0));
+    assert!(partner["remarks"].to_string().contains("overwritten"));
+    let c = campaign("unused", "");
+    let text = c.cvc(&base).expect(0);
+    assert!(
+        text.stdout.contains("on shared storage while"),
+        "{}",
+        text.stdout
+    );
+    for wrong in ["--keep=0", "--keep=all", "--keep-shared=1001"] {
+        let refused = c.cvc(&[&base[..], &[wrong]].concat());
+        assert_eq!(refused.code, Some(2), "{wrong}");
+        assert!(
+            refused.stderr.contains("or overwrite"),
+            "{}",
+            refused.stderr
+        );
+    }
 }

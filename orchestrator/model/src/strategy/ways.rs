@@ -12,6 +12,8 @@ pub enum Way {
     Synchronous,
     /// The program waits for a copy in memory. A thread writes the copy to shared storage while the program continues.
     Thread,
+    /// As with a thread, but groups of nodes write their copies in turn.
+    Staggered,
     /// The program alternates between two grids: it computes on one while a thread writes the other.
     Swap,
     /// The program waits for a copy in memory. Non-blocking MPI-IO writes the copy to shared storage while the program continues.
@@ -26,9 +28,10 @@ pub enum Way {
 
 impl Way {
     /// All strategies.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Synchronous,
         Self::Thread,
+        Self::Staggered,
         Self::Swap,
         Self::NonBlocking,
         Self::Local,
@@ -41,6 +44,7 @@ impl Way {
         match self {
             Self::Synchronous => "sync",
             Self::Thread => "thread",
+            Self::Staggered => "staggered",
             Self::Swap => "swap",
             Self::NonBlocking => "iwrite",
             Self::Local => "local",
@@ -70,6 +74,10 @@ pub struct Machines {
     pub node_mib: f64,
     /// Bandwidth of shared storage, for all nodes together.
     pub shared_mib_s: Option<f64>,
+    /// Part of the nodes that write at once where groups of nodes write in turn; above 0, at most 1.
+    pub at_once: Option<f64>,
+    /// Bandwidth of shared storage while only this part writes; `None` if it is that of all nodes.
+    pub shared_at_once_mib_s: Option<f64>,
     /// Bandwidth of a node's storage.
     pub local_mib_s: Option<f64>,
     /// Bandwidth from one node to another.
@@ -96,6 +104,8 @@ pub struct Reach {
 pub enum UnknownCost {
     /// The bandwidth of shared storage is missing.
     Shared,
+    /// The part of the nodes that write at once is missing.
+    AtOnce,
     /// The bandwidth of a node's storage is missing.
     Local,
     /// The bandwidth between nodes is missing.
@@ -104,6 +114,8 @@ pub enum UnknownCost {
     Memory,
     /// A parity group has fewer than two nodes, or more nodes than there are.
     Group,
+    /// Parity groups of this size leave one node alone.
+    AloneInGroup,
     /// A partner is impossible with one node.
     OneNode,
     /// The cost must be measured.
@@ -128,9 +140,14 @@ pub struct WayCost {
 /// | --- | --- | --- |
 /// | sync | n·S/B | n·S/B |
 /// | thread | m·S/W | m·S/W + n·S/B |
+/// | staggered | m·S/W | m·S/W + n·S/min(B', w·N) |
 /// | local | S/D | S/D |
 /// | partner | S/D + S/min(N, D) | the same |
 /// | xor | S/D + max(S/N, S/((k − 1)·D)) | the same |
+///
+/// With staggered, w nodes write at once, and shared storage has the bandwidth B' for them (B if unknown). N limits only this strategy, and only if it
+/// is known. The latency has no coordination of all nodes: it is that of an uncoordinated checkpoint (thesis, equation 3.6), of which the storage time
+/// depends on the part of the processes that store at the same time.
 ///
 /// The costs of swap and iwrite do not follow from bandwidths: with swap the program waits for none of these transfers, and with iwrite the wait
 /// depends on the MPI library.
@@ -152,19 +169,21 @@ pub fn way_cost(way: Way, of: &Machines) -> Result<WayCost, UnknownCost> {
         memory_mib: 0.0,
         on_node_mib,
     };
+    let behind = |drain_s: f64| {
+        let overhead_s = of.traffic * s / of.memory_mib_s.ok_or(UnknownCost::Memory)?;
+        Ok(WayCost {
+            cost: CheckpointCost {
+                overhead_s,
+                latency_s: overhead_s + drain_s,
+            },
+            memory_mib: s,
+            on_node_mib: 0.0,
+        })
+    };
     Ok(match way {
         Way::Synchronous => on_node(shared_s()?, 0.0),
-        Way::Thread => {
-            let overhead_s = of.traffic * s / of.memory_mib_s.ok_or(UnknownCost::Memory)?;
-            WayCost {
-                cost: CheckpointCost {
-                    overhead_s,
-                    latency_s: overhead_s + shared_s()?,
-                },
-                memory_mib: s,
-                on_node_mib: 0.0,
-            }
-        }
+        Way::Thread => behind(shared_s()?)?,
+        Way::Staggered => behind(in_turn_s(of)?)?,
         Way::Swap | Way::NonBlocking => return Err(UnknownCost::Measured),
         Way::Local => on_node(s / local()?, s),
         Way::Partner if of.nodes < 2.0 => return Err(UnknownCost::OneNode),
@@ -177,11 +196,24 @@ pub fn way_cost(way: Way, of: &Machines) -> Result<WayCost, UnknownCost> {
             if of.group < 2 || k > of.nodes {
                 return Err(UnknownCost::Group);
             }
+            if of.nodes % k == 1.0 {
+                return Err(UnknownCost::AloneInGroup);
+            }
             let (local, network) = (local()?, network()?);
             let parity = s / (k - 1.0);
             on_node(s / local + (s / network).max(parity / local), s + parity)
         }
     })
+}
+
+/// Returns the seconds for which groups of nodes write in turn.
+fn in_turn_s(of: &Machines) -> Result<f64, UnknownCost> {
+    let at_once = (of.at_once.ok_or(UnknownCost::AtOnce)? * of.nodes).round();
+    let at_once = at_once.clamp(1.0, of.nodes);
+    let shared = of.shared_at_once_mib_s.or(of.shared_mib_s);
+    let shared = shared.ok_or(UnknownCost::Shared)?;
+    let links = at_once * of.network_mib_s.unwrap_or(f64::INFINITY);
+    Ok(of.nodes * of.node_mib / shared.min(links))
 }
 
 /// Waste of a strategy: the time of checkpoints, lost work and restarts.
@@ -201,7 +233,9 @@ impl Way {
     /// Returns the part of the failures after which the strategy's checkpoints still exist.
     fn survived(self, reach: Reach) -> f64 {
         match self {
-            Self::Synchronous | Self::Thread | Self::Swap | Self::NonBlocking => 1.0,
+            Self::Synchronous | Self::Thread | Self::Staggered | Self::Swap | Self::NonBlocking => {
+                1.0
+            }
             Self::Local => reach.of_processes,
             Self::Partner | Self::Parity => reach.of_a_node,
         }
@@ -328,6 +362,8 @@ mod tests {
         nodes: 128.0,
         node_mib: 6400.0,
         shared_mib_s: Some(3072.0),
+        at_once: None,
+        shared_at_once_mib_s: None,
         local_mib_s: Some(1000.0),
         network_mib_s: Some(3200.0),
         memory_mib_s: Some(51_200.0),
@@ -372,6 +408,14 @@ mod tests {
                 UnknownCost::Group,
             ),
             (
+                Way::Parity,
+                Machines {
+                    nodes: 129.0,
+                    ..MACHINES
+                },
+                UnknownCost::AloneInGroup,
+            ),
+            (
                 Way::Local,
                 Machines {
                     local_mib_s: None,
@@ -382,6 +426,35 @@ mod tests {
         ] {
             assert_eq!(way_cost(way, &machines), Err(unknown), "{way:?}");
         }
+    }
+
+    #[test]
+    fn nodes_in_turn_drain_at_the_bandwidth_of_those_that_write_at_once() {
+        let drain_s = |at_once, shared_at_once_mib_s, network_mib_s| {
+            let machines = Machines {
+                at_once,
+                shared_at_once_mib_s,
+                network_mib_s,
+                ..MACHINES
+            };
+            way_cost(Way::Staggered, &machines).map(|of| {
+                assert_eq!(of.memory_mib, 6400.0);
+                of.cost.latency_s - of.cost.overhead_s
+            })
+        };
+        let all = way_cost(Way::Thread, &MACHINES).expect("known").cost;
+        let all_s = all.latency_s - all.overhead_s;
+        let close = |a: Result<f64, UnknownCost>, b: f64| (a.expect("known") - b).abs() < 1e-9;
+        // with one bandwidth, turns cost nothing: fewer nodes write for a shorter time each
+        assert!(close(drain_s(Some(0.25), None, None), all_s));
+        // storage that is twice as fast for a quarter of the nodes
+        assert!(close(drain_s(Some(0.25), Some(6144.0), None), all_s / 2.0));
+        // the links of two nodes deliver less than shared storage takes
+        let links_s = 128.0 * 6400.0 / (2.0 * 100.0);
+        assert!(close(drain_s(Some(0.015), None, Some(100.0)), links_s));
+        // at least one node writes
+        assert!(close(drain_s(Some(1e-6), None, Some(100.0)), 2.0 * links_s));
+        assert_eq!(drain_s(None, None, None), Err(UnknownCost::AtOnce));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Bandwidth of memory, storage and network of a machine: measured inputs of the models of checkpoints.
 
+mod counters;
 mod memory;
 mod network;
 mod storage;
@@ -7,7 +8,8 @@ mod storage;
 pub use memory::{MemoryBandwidth, memory_bandwidth};
 pub use network::{NetworkBandwidth, receive_bandwidth, send_bandwidth};
 pub use storage::{
-    BesideWriter, StorageBandwidth, StorageError, memory_with_writer, storage_bandwidth,
+    BesideWriter, StorageBandwidth, StorageError, TrafficSource, memory_with_writer,
+    storage_bandwidth,
 };
 
 /// Bytes of a MiB.

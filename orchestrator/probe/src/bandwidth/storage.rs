@@ -1,6 +1,10 @@
 //! Bandwidth of storage with several writers, and of memory while a thread writes to storage.
 
-use super::{MIB, memory::triads};
+use super::{
+    MIB,
+    counters::{memory_events, moved_mib},
+    memory::triads,
+};
 use crate::sentinel::file_system_type;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde::{Deserialize, Serialize};
@@ -263,6 +267,17 @@ pub fn storage_bandwidth(
     })
 }
 
+/// How the memory traffic for each byte written was determined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrafficSource {
+    /// By counters of the memory controllers.
+    Counted,
+    /// From the bandwidth that triads lost to a writer.
+    #[default]
+    Inferred,
+}
+
 /// Bandwidth of memory with and without a thread that writes to storage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BesideWriter {
@@ -274,9 +289,15 @@ pub struct BesideWriter {
     pub beside_mib_s: f64,
     /// Write rate of the writing thread, MiB/s.
     pub write_mib_s: f64,
-    /// Memory traffic for each byte written, inferred: the loss of bandwidth of the triads divided by the write rate. The loss includes processor
-    /// time and caches that the writer took.
+    /// Memory traffic in bytes for each byte written: counted if the machine has counters, otherwise inferred.
     pub traffic: f64,
+    /// How the traffic was determined.
+    #[serde(default)]
+    pub traffic_source: TrafficSource,
+    /// The inferred traffic: the loss of bandwidth of the triads divided by the write rate. The loss includes processor time and caches that the
+    /// writer took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inferred_traffic: Option<f64>,
 }
 
 /// Measures the bandwidth of memory with triads on `threads` threads: for `time` alone, then for `time` while a further thread writes to a directory.
@@ -296,29 +317,59 @@ pub fn memory_with_writer(
         let begin = Instant::now();
         let (file, done) = (&file, &done);
         let writer = scope.spawn(move || {
-            let mut blocks = 0;
-            let mut result = Ok(());
-            // each call rewrites the file, so that it stays small; at least one block is written, however short the time is
-            while result.is_ok() && (blocks == 0 || begin.elapsed() < time) {
-                let is_first = blocks == 0;
-                result = file
-                    .write(16, 1, &|| !is_first && begin.elapsed() >= time)
-                    .map(|n| blocks += n);
-            }
+            let written = write_for(file, time);
             done.store(true, Ordering::Relaxed);
-            result.map(|()| (blocks * BLOCK) as f64 / MIB / begin.elapsed().as_secs_f64())
+            written.map(|mib| mib / begin.elapsed().as_secs_f64())
         });
         let beside = triads(threads, &|| done.load(Ordering::Relaxed)).mean_mib_s;
         (beside, writer.join())
     });
     let write_mib_s = written.unwrap_or(Ok(f64::NAN))?;
+    let inferred = (alone - beside).max(0.0) / write_mib_s;
+    let counted = counted_traffic(&file, time)?;
     Ok(BesideWriter {
         threads,
         alone_mib_s: alone,
         beside_mib_s: beside,
         write_mib_s,
-        traffic: (alone - beside).max(0.0) / write_mib_s,
+        traffic: counted.unwrap_or(inferred),
+        traffic_source: match counted {
+            Some(_) => TrafficSource::Counted,
+            None => TrafficSource::Inferred,
+        },
+        inferred_traffic: Some(inferred),
     })
+}
+
+/// Writes for this time, and returns the MiB written.
+fn write_for(file: &TestFile, time: Duration) -> Result<f64, StorageError> {
+    let begin = Instant::now();
+    let mut blocks = 0;
+    // each call rewrites the file, so that it stays small; at least one block is written, however short the time is
+    while blocks == 0 || begin.elapsed() < time {
+        let is_first = blocks == 0;
+        blocks += file.write(16, 1, &|| !is_first && begin.elapsed() >= time)?;
+    }
+    Ok((blocks * BLOCK) as f64 / MIB)
+}
+
+/// Returns the bytes that memory moves for each byte that a thread writes, by counters: those while it writes, without those of a machine at rest.
+/// `None` if the machine does not show such counters.
+fn counted_traffic(file: &TestFile, time: Duration) -> Result<Option<f64>, StorageError> {
+    let events = memory_events();
+    if events.is_empty() {
+        return Ok(None);
+    }
+    let at_rest = moved_mib(&events, time);
+    let (busy, written) = thread::scope(|scope| {
+        let counter = scope.spawn(|| moved_mib(&events, time));
+        let written = write_for(file, time);
+        (counter.join().ok().flatten(), written)
+    });
+    let (Some(at_rest), Some(busy)) = (at_rest, busy) else {
+        return Ok(None);
+    };
+    Ok(Some((busy - at_rest) / written?).filter(|traffic| *traffic > 0.0))
 }
 
 #[cfg(test)]

@@ -91,15 +91,12 @@ pub(super) fn facts(paths: &[PathBuf]) -> NodeFacts {
             Err(why) => unknown_places.push((path.clone(), why.to_string())),
         }
     }
-    let meminfo = read("/proc/meminfo").unwrap_or_default();
     NodeFacts {
         host: host(),
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
         os: read("/etc/os-release").and_then(|t| value(&t, "PRETTY_NAME", '=').map(str::to_owned)),
         cpu: cpu(&read("/proc/cpuinfo").unwrap_or_default()),
-        memory_bytes: value(&meminfo, "MemTotal", ':')
-            .and_then(|v| v.trim_end_matches("kB").trim().parse::<u64>().ok())
-            .map(|kib| kib * 1024),
+        memory_bytes: memory_bytes_here(),
         glibc: glibc(),
         boot_id: read("/proc/sys/kernel/random/boot_id"),
         places,
@@ -111,6 +108,14 @@ pub(super) fn facts(paths: &[PathBuf]) -> NodeFacts {
 /// Returns the host name of the node.
 pub(super) fn host() -> String {
     cvc_os::host_name().unwrap_or_default()
+}
+
+/// Returns the size of this machine's memory.
+#[must_use]
+pub fn memory_bytes_here() -> Option<u64> {
+    let meminfo = read("/proc/meminfo")?;
+    let size = value(&meminfo, "MemTotal", ':')?.trim_end_matches("kB");
+    size.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Returns the facts of this machine's processors.

@@ -28,7 +28,7 @@ pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
 pub use deltas::{DeltaDone, DeltaOptions, DeltaProblem, DeltaWork, StoredFigures};
 pub use end::{EndedProcess, EndedProcesses};
 pub use error::SentinelError;
-pub use facts::{CpuFacts, Interface, NodeFacts, cpu_here};
+pub use facts::{CpuFacts, Interface, NodeFacts, cpu_here, memory_bytes_here};
 pub use files::{Digested, FileContent, FileFound, FilePart, ListedEntry, ListingFound, Tail};
 pub use levels::{
     FileTable, Flow, FlowSource, FlowTarget, KeptKind, KeptPart, KeptPath, LevelDone,

@@ -13,7 +13,7 @@ use cvc_core::units::{MIB, dollars, duration, size};
 use cvc_model::strategy::{Failures, Reach, Way};
 use cvc_show::{Blocks, Table, format::percent, or_dash};
 use measured::{MeasuredCosts, measured_costs};
-use rows::{Rates, Risks, ShownWay, StrategyRequest};
+use rows::{Rates, Risks, ShownWay, StrategyRequest, TrafficSource};
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -25,6 +25,9 @@ struct StrategyOutput {
     mtbf_s: f64,
     restart_s: f64,
     work_s: f64,
+    /// Bytes of memory traffic for each byte that a thread writes.
+    traffic: f64,
+    traffic_source: TrafficSource,
     /// The strategy with the minimum expected time.
     best: Option<&'static str>,
     sentence: String,
@@ -37,7 +40,7 @@ struct StrategyOutput {
 #[derive(Serialize)]
 struct LeftOut {
     way: &'static str,
-    reason: &'static str,
+    reason: String,
 }
 
 pub fn strategy(args: &StrategyArgs) -> Result<ExitStatus, Failure> {
@@ -75,6 +78,12 @@ impl StrategyOutput {
                 "write it as in --of-a-node 85%",
             ));
         }
+        if args.at_once.is_some_and(|share| share > 1.0) {
+            return Err(wrong(
+                "more than 100 % of the nodes cannot write at once".to_owned(),
+                "write it as in --at-once 25%",
+            ));
+        }
         if args.of_a_node.is_some() && of_processes > of_a_node {
             let text = format!(
                 "the share of process failures ({}) exceeds that of at most one node ({}), which includes it",
@@ -103,13 +112,13 @@ impl StrategyOutput {
         let is_known = |way: Way| asked.costs.iter().any(|of| of.way == way);
         for way in Way::ALL
             .into_iter()
-            .filter(|way| !way.is_measured_only() || is_known(*way))
+            .filter(|way| is_known(*way) || asked.can_judge(*way))
         {
             match asked.rows(way) {
                 Ok(rows) => ways.extend(rows),
                 Err(reason) => left_out.push(LeftOut {
                     way: way.word(),
-                    reason,
+                    reason: reason.to_string(),
                 }),
             }
         }
@@ -125,6 +134,8 @@ impl StrategyOutput {
             mtbf_s,
             restart_s,
             work_s: args.work,
+            traffic: rates.traffic,
+            traffic_source: rates.traffic_source,
             best: ways.first().map(|best| best.way),
             sentence,
             ways,
@@ -148,7 +159,9 @@ impl StrategyOutput {
         let has = |of: fn(&ShownWay) -> bool| self.ways.iter().any(of);
         let affordable = has(|way| way.affordable.is_some());
         let (usd, spot) = (has(|way| way.usd.is_some()), has(|way| way.spot.is_some()));
-        head.extend(affordable.then_some("paid for"));
+        if affordable {
+            head.extend(["by rule", "one every", "waste so"]);
+        }
         head.extend(usd.then_some("USD"));
         head.extend(spot.then_some("on spot"));
         head.extend(
@@ -166,7 +179,14 @@ impl StrategyOutput {
                 or_dash(way.shared_interval_s, duration),
                 waste(way),
             ];
-            row.extend(way.affordable.map(|n| n.to_string()));
+            if affordable {
+                let by_rule = way.by_rule.as_ref();
+                row.extend([
+                    by_rule.map_or(0, |rule| rule.count).to_string(),
+                    or_dash(by_rule.map(|rule| rule.interval_s), duration),
+                    or_dash(by_rule.and_then(|rule| rule.waste), percent),
+                ]);
+            }
             row.extend(way.usd.map(dollars));
             row.extend(way.spot.as_ref().map(|spot| duration(spot.expected_s)));
             row.extend(way.spot.as_ref().and_then(|spot| spot.usd).map(dollars));
@@ -175,24 +195,17 @@ impl StrategyOutput {
         if !self.ways.is_empty() {
             out.table(rows);
         }
-        for way in &self.ways {
-            for remark in &way.remarks {
-                out.say(format!("{}: {remark}", way.way));
-            }
-            if let Some(mib) = way.memory_mib_per_node.filter(|mib| *mib > 0.0) {
-                out.say(format!(
-                    "{}: {} of memory on each node for the copy",
-                    way.way,
-                    size(mib * MIB)
-                ));
-            }
-            if let Some(mib) = way.peak_on_node_mib.filter(|mib| *mib > 0.0) {
-                out.say(format!(
-                    "{}: {} on the storage of each node while a checkpoint is written",
-                    way.way,
-                    size(mib * MIB)
-                ));
-            }
+        let mut lines: Vec<String> = self.ways.iter().flat_map(ShownWay::lines).collect();
+        let on_shared = self.ways.iter().find_map(|way| way.peak_on_shared_mib);
+        lines.extend(on_shared.map(|mib| {
+            let size = size(mib * MIB);
+            format!("{size} on shared storage while a checkpoint is written there")
+        }));
+        if !lines.is_empty() {
+            out.gap();
+        }
+        for line in lines {
+            out.say(line);
         }
         out.gap();
         for of in &self.left_out {
@@ -301,8 +314,14 @@ fn assumptions(
         all.push("waste and intervals of two levels are to first order (Benoit and others 2017), of one level exact (Vaidya 1997)".to_owned());
     }
     if rates.memory_mib_s.is_some() {
+        let source = match rates.traffic_source {
+            TrafficSource::Given => "given",
+            TrafficSource::Counted => "counted",
+            TrafficSource::Inferred => "inferred from lost bandwidth, not counted",
+            TrafficSource::Published => "published, not measured here",
+        };
         all.push(format!(
-            "{:.1} bytes of memory traffic for each byte that a thread writes",
+            "{:.1} bytes of memory traffic for each byte that a thread writes ({source})",
             rates.traffic
         ));
     }

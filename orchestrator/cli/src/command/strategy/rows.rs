@@ -1,26 +1,63 @@
 //! The rows of `cvc strategy`: the cost of each strategy ("way") to take checkpoints.
 
 use crate::{
-    args::{KnownCost, StrategyArgs, WhenLateArg},
+    args::{KeptCheckpoints, KnownCost, StrategyArgs, WhenLateArg},
     command::bandwidth::Bandwidths,
     exit_status::ExitStatus,
     failure::Failure,
 };
 use camino::Utf8Path;
+use cvc_core::units::{MIB, size};
 use cvc_model::{
     FitError,
-    schedule::checkpoints_in,
+    schedule::{self, checkpoints_in},
     strategy::{
         CheckpointCost, Failures, LatePolicy, Machines, Reach, UnknownCost, Way, WayCost, WayWaste,
         way_cost,
     },
 };
+use cvc_probe::bandwidth::StorageBandwidth;
 use serde::Serialize;
 
 /// Waste above which the first-order model of two levels is inaccurate.
 const MAX_FIRST_ORDER_WASTE: f64 = 0.2;
+/// Waste above which a program does not progress.
+const MAX_WASTE: f64 = 100.0;
 /// Seconds per hour.
 const HOUR_S: f64 = 3600.0;
+
+/// Why a strategy is left out.
+#[derive(Debug, thiserror::Error)]
+pub enum LeftOutReason {
+    /// An input is missing, or the strategy is impossible.
+    #[error("{0}")]
+    Input(&'static str),
+    /// The copy of a checkpoint does not fit into memory.
+    #[error(
+        "its copy needs {} of memory on each node, and {} are {}",
+        size(needed_mib * MIB),
+        size(there_mib * MIB),
+        if *is_limit { "allowed (--memory-limit)" } else { "there" }
+    )]
+    Copy {
+        needed_mib: f64,
+        there_mib: f64,
+        is_limit: bool,
+    },
+    /// Nodes keep checkpoints in memory, and have less memory than that.
+    #[error(
+        "the measured storage is in memory: its checkpoints need {} on each node, which has {}",
+        size(needed_mib * MIB),
+        size(memory_mib * MIB)
+    )]
+    Memory { needed_mib: f64, memory_mib: f64 },
+}
+
+impl From<&'static str> for LeftOutReason {
+    fn from(reason: &'static str) -> Self {
+        Self::Input(reason)
+    }
+}
 
 /// A strategy with its cost for the program.
 #[derive(Clone, Debug, Serialize)]
@@ -43,15 +80,29 @@ pub struct ShownWay {
     /// Whether the program is expected to end before the deadline.
     pub in_time: bool,
     /// Number of checkpoints that the share of time in `--overhead` allows.
-    pub affordable: Option<f64>,
+    pub affordable: Option<u64>,
+    /// The checkpoints that the thesis's rule takes for that share; `None` also if it takes none.
+    pub by_rule: Option<RuleSchedule>,
     pub memory_mib_per_node: Option<f64>,
     pub on_node_mib: Option<f64>,
     /// Space on a node while one checkpoint is written, including the checkpoints kept.
     pub peak_on_node_mib: Option<f64>,
+    /// Space on shared storage while one checkpoint is written, including the checkpoints kept.
+    pub peak_on_shared_mib: Option<f64>,
     pub usd: Option<f64>,
     pub spot: Option<Spot>,
     /// Remarks about the strategy.
     pub remarks: Vec<&'static str>,
+}
+
+/// Checkpoints by the thesis's rule for a share of time, which does not take failures into account.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuleSchedule {
+    pub count: u64,
+    /// Time from one checkpoint to the next, including the program's wait for one.
+    pub interval_s: f64,
+    /// Waste at this interval with the failures; `None` if failures are too frequent for it.
+    pub waste: Option<f64>,
 }
 
 /// Expected time and cost of a strategy on spot instances.
@@ -64,6 +115,22 @@ pub struct Spot {
 }
 
 impl ShownWay {
+    /// Returns the remarks, and the space that a node needs, as lines.
+    pub fn lines(&self) -> Vec<String> {
+        let name = self.way;
+        let remarks = self.remarks.iter();
+        let mut lines: Vec<String> = remarks.map(|of| format!("{name}: {of}")).collect();
+        let space = |mib: Option<f64>| mib.filter(|mib| *mib > 0.0).map(|mib| size(mib * MIB));
+        lines.extend(
+            space(self.memory_mib_per_node)
+                .map(|size| format!("{name}: {size} of memory on each node for the copy")),
+        );
+        lines.extend(space(self.peak_on_node_mib).map(|size| {
+            format!("{name}: {size} on the storage of each node while a checkpoint is written")
+        }));
+        lines
+    }
+
     /// Returns the lower and upper bound of the waste; both are the waste itself if it has no interval.
     pub fn bounds(&self) -> (f64, f64) {
         (
@@ -95,13 +162,69 @@ impl KnownWayCost {
 /// Memory traffic per byte written if it is neither given nor measured: the middle of the published range.
 const PUBLISHED_TRAFFIC: f64 = 7.0;
 
+/// How the memory traffic per byte written was determined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrafficSource {
+    /// By `--traffic`.
+    Given,
+    /// By counters of the memory controllers.
+    Counted,
+    /// From the bandwidth that triads lost to a writer, which includes processor time and caches.
+    Inferred,
+    /// The middle of the published range.
+    Published,
+}
+
+/// The measured storage of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum LocalStorage {
+    /// Not measured, or on a device of the node.
+    Own,
+    /// All nodes share it.
+    Shared,
+    /// In the node's memory of this size, if known.
+    Memory(Option<f64>),
+}
+
+impl LocalStorage {
+    fn of(measured: &StorageBandwidth, memory_mib: Option<f64>) -> Self {
+        let file_system = measured.file_system.as_str();
+        if measured.in_memory {
+            Self::Memory(memory_mib)
+        } else if NETWORK.iter().any(|name| file_system.contains(name)) {
+            Self::Shared
+        } else {
+            Self::Own
+        }
+    }
+}
+
+/// Parts of the names of file systems that several nodes mount.
+const NETWORK: [&str; 9] = [
+    "nfs", "lustre", "gluster", "mfs", "beegfs", "gpfs", "ceph", "pvfs", "cifs",
+];
+
+impl From<cvc_probe::bandwidth::TrafficSource> for TrafficSource {
+    fn from(of: cvc_probe::bandwidth::TrafficSource) -> Self {
+        match of {
+            cvc_probe::bandwidth::TrafficSource::Counted => Self::Counted,
+            cvc_probe::bandwidth::TrafficSource::Inferred => Self::Inferred,
+        }
+    }
+}
+
 /// Bandwidths of a node, MiB/s, and bytes of memory traffic per byte written in the background.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     local_mib_s: Option<f64>,
+    local: LocalStorage,
+    /// Measured size of a node's memory.
+    node_memory_mib: Option<f64>,
     network_mib_s: Option<f64>,
     pub memory_mib_s: Option<f64>,
     pub traffic: f64,
+    pub traffic_source: TrafficSource,
 }
 
 impl Rates {
@@ -117,12 +240,24 @@ impl Rates {
         let network = measured.and_then(|of| of.network.as_ref());
         let memory = measured.and_then(|of| of.memory.as_ref());
         let beside = measured.and_then(|of| of.memory_with_writer.as_ref());
-        let traffic = beside.map(|of| of.traffic).filter(|traffic| *traffic > 0.0);
+        let beside = beside.filter(|of| of.traffic > 0.0);
+        let (traffic, traffic_source) = match (args.traffic, beside) {
+            (Some(traffic), _) => (traffic, TrafficSource::Given),
+            (None, Some(of)) => (of.traffic, of.traffic_source.into()),
+            (None, None) => (PUBLISHED_TRAFFIC, TrafficSource::Published),
+        };
+        let node_memory_mib = measured.and_then(|of| of.memory_mib);
         Ok(Self {
+            local: match (args.local, local) {
+                (None, Some(of)) => LocalStorage::of(of, node_memory_mib),
+                (Some(_), _) | (None, None) => LocalStorage::Own,
+            },
+            node_memory_mib,
             local_mib_s: args.local.or(local.map(|of| of.write_mib_s)),
             network_mib_s: args.network.or(network.map(|of| of.mib_s)),
             memory_mib_s: args.memory.or(memory.map(|of| of.triad_mib_s)),
-            traffic: args.traffic.or(traffic).unwrap_or(PUBLISHED_TRAFFIC),
+            traffic,
+            traffic_source,
         })
     }
 }
@@ -168,13 +303,20 @@ pub struct StrategyRequest<'a> {
 }
 
 impl StrategyRequest<'_> {
-    fn cost(&self, way: Way) -> Result<KnownWayCost, &'static str> {
+    /// Returns whether options other than `--cost` can determine the cost of a strategy.
+    pub fn can_judge(&self, way: Way) -> bool {
+        !way.is_measured_only() && (way != Way::Staggered || self.args.at_once.is_some())
+    }
+
+    fn cost(&self, way: Way) -> Result<KnownWayCost, LeftOutReason> {
         let measured = self.costs.iter().rev().find(|of| of.way == way);
         let derived = self.args.stored.map(|stored_mib| {
             let machines = Machines {
                 nodes: f64::from(self.args.nodes),
                 node_mib: stored_mib / f64::from(self.args.nodes),
                 shared_mib_s: self.args.shared,
+                at_once: self.args.at_once,
+                shared_at_once_mib_s: self.args.shared_at_once,
                 local_mib_s: self.rates.local_mib_s,
                 network_mib_s: self.rates.network_mib_s,
                 memory_mib_s: self.rates.memory_mib_s,
@@ -194,26 +336,40 @@ impl StrategyRequest<'_> {
                 spread: 0.0,
                 occupies: Some(of),
             }),
-            (None, Some(Err(unknown))) => Err(reason(unknown)),
-            (None, None) => Err("missing cost: --cost, or --stored and bandwidths"),
+            (None, Some(Err(unknown))) => Err(reason(unknown).into()),
+            (None, None) => Err("missing cost: --cost, or --stored and bandwidths".into()),
         }
     }
 
     /// Returns the rows of a strategy: one, or, for a strategy on nodes, one for each way to copy to shared storage.
-    pub fn rows(&self, way: Way) -> Result<Vec<ShownWay>, &'static str> {
+    pub fn rows(&self, way: Way) -> Result<Vec<ShownWay>, LeftOutReason> {
         if way == Way::Local && self.args.of_processes.is_none() {
-            return Err("missing share of survived failures: --of-processes");
+            return Err("missing share of survived failures: --of-processes".into());
         }
         if matches!(way, Way::Partner | Way::Parity) && self.args.of_a_node.is_none() {
-            return Err("missing share of survived failures: --of-a-node");
+            return Err("missing share of survived failures: --of-a-node".into());
         }
         let known = self.cost(way)?;
-        let memory_mib = known.occupies.map_or(0.0, |of| of.memory_mib);
-        if self.args.memory_limit.is_some_and(|most| memory_mib > most) {
-            return Err("its copy needs more memory than --memory-limit");
+        let needed_mib = known.occupies.map_or(0.0, |of| of.memory_mib);
+        let limits = [
+            (self.args.memory_limit, true),
+            (self.rates.node_memory_mib, false),
+        ];
+        for (there_mib, is_limit) in limits {
+            if let Some(there_mib) = there_mib.filter(|there_mib| needed_mib > *there_mib) {
+                return Err(LeftOutReason::Copy {
+                    needed_mib,
+                    there_mib,
+                    is_limit,
+                });
+            }
+        }
+        if way.is_on_nodes() {
+            self.has_own_storage(known)?;
         }
         if !way.is_on_nodes() {
-            return Ok(vec![self.row(way, known, None).map_err(|_| IMPOSSIBLE)?]);
+            let row = self.row(way, known, None).map_err(|_| IMPOSSIBLE)?;
+            return Ok(vec![row]);
         }
         let flushes = [(Way::Synchronous, "waits"), (Way::Thread, "behind")];
         let costs = flushes.map(|(by, word)| (self.cost(by), word));
@@ -223,9 +379,23 @@ impl StrategyRequest<'_> {
         });
         let rows: Vec<ShownWay> = rows.collect();
         if rows.is_empty() {
-            Err("missing rate of shared storage: --shared, or --cost sync=TIME")
+            Err("missing rate of shared storage: --shared, or --cost sync=TIME".into())
         } else {
             Ok(rows)
+        }
+    }
+
+    /// Checks that the measured storage can keep checkpoints on nodes.
+    fn has_own_storage(&self, known: KnownWayCost) -> Result<(), LeftOutReason> {
+        let peak = known
+            .occupies
+            .map(|of| of.on_node_mib * self.args.keep.peak());
+        match (self.rates.local, peak) {
+            (LocalStorage::Shared, _) => Err("the measured storage is shared, and not a node's own: measure another directory, or give its rate (--local)".into()),
+            (LocalStorage::Memory(Some(memory_mib)), Some(needed_mib)) if needed_mib > memory_mib => {
+                Err(LeftOutReason::Memory { needed_mib, memory_mib })
+            }
+            (LocalStorage::Memory(_) | LocalStorage::Own, _) => Ok(()),
         }
     }
 
@@ -237,6 +407,9 @@ impl StrategyRequest<'_> {
     ) -> Result<ShownWay, FitError> {
         let (cost, to_shared) = (known.cost, flush.map_or(known, |(cost, _)| cost));
         let found = self.waste(way, cost, to_shared.cost, self.risks)?;
+        if found.waste > MAX_WASTE {
+            return Err(FitError::OutOfDomain(IMPOSSIBLE.to_owned()));
+        }
         let at = |sign: f64| {
             let [own, shared] =
                 [known, to_shared].map(|known| known.scaled(1.0 + sign * known.spread));
@@ -257,6 +430,10 @@ impl StrategyRequest<'_> {
             .map(|rate| self.spot(way, (cost, to_shared.cost), found.waste, rate))
             .transpose()?;
         let on_node_mib = known.occupies.map(|of| of.on_node_mib);
+        let share = self.args.overhead;
+        let rule = share.map(|share| schedule::published(work_s, cost.overhead_s, share));
+        let rule = rule.transpose()?;
+        let uses_shared = !way.is_on_nodes() || found.shared_interval_s.is_some();
         Ok(ShownWay {
             way: way.word(),
             flush: flush.map(|(_, word)| word),
@@ -271,18 +448,30 @@ impl StrategyRequest<'_> {
             // work since the checkpoint (on average half an interval), and the time until a checkpoint is complete
             lost_s: found.interval_s / 2.0 + cost.latency_s,
             in_time,
-            affordable: self
-                .args
-                .overhead
-                .map(|share| (share * work_s / cost.overhead_s).floor()),
+            affordable: rule.map(|rule| rule.k),
+            by_rule: rule.and_then(|rule| {
+                let interval_s = rule.interval_s?;
+                let tau = interval_s - cost.overhead_s;
+                let found = self.waste_every(tau, way, cost, to_shared.cost, self.risks);
+                Some(RuleSchedule {
+                    count: rule.count,
+                    interval_s,
+                    waste: found.map(|found| found.waste).ok(),
+                })
+            }),
             memory_mib_per_node: known.occupies.map(|of| of.memory_mib),
             on_node_mib,
-            peak_on_node_mib: on_node_mib.map(|mib| mib * f64::from(self.args.keep + 1)),
+            peak_on_node_mib: on_node_mib.map(|mib| mib * self.args.keep.peak()),
+            peak_on_shared_mib: self
+                .args
+                .stored
+                .filter(|_| uses_shared)
+                .map(|mib| mib * self.args.keep_shared.peak()),
             usd: self
                 .args
                 .dollars_per_hour
                 .map(|usd| usd * expected_s / HOUR_S),
-            remarks: self.remarks(&found, spot.as_ref(), in_time),
+            remarks: self.remarks(way, &found, spot.as_ref(), in_time),
             spot,
         })
     }
@@ -293,13 +482,24 @@ impl StrategyRequest<'_> {
         way: Way,
         cost: CheckpointCost,
         to_shared: CheckpointCost,
+        risks: Risks,
+    ) -> Result<WayWaste, FitError> {
+        match self.args.every {
+            None => way.waste(cost, to_shared, risks.reach, risks.failures),
+            Some(tau) => self.waste_every(tau, way, cost, to_shared, risks),
+        }
+    }
+
+    fn waste_every(
+        &self,
+        tau: f64,
+        way: Way,
+        cost: CheckpointCost,
+        to_shared: CheckpointCost,
         Risks { failures, reach }: Risks,
     ) -> Result<WayWaste, FitError> {
         let policy = LatePolicy::from(self.args.when_late);
-        match self.args.every {
-            None => way.waste(cost, to_shared, reach, failures),
-            Some(tau) => way.waste_every(tau, policy, cost, to_shared, reach, failures),
-        }
+        way.waste_every(tau, policy, cost, to_shared, reach, failures)
     }
 
     /// Evaluates a strategy on spot instances; `on_demand` is its waste without reclaims. If the notice suffices to complete a checkpoint, a reclaim
@@ -344,8 +544,23 @@ impl StrategyRequest<'_> {
         })
     }
 
-    fn remarks(&self, found: &WayWaste, spot: Option<&Spot>, in_time: bool) -> Vec<&'static str> {
+    fn remarks(
+        &self,
+        way: Way,
+        found: &WayWaste,
+        spot: Option<&Spot>,
+        in_time: bool,
+    ) -> Vec<&'static str> {
         let mut remarks = Vec::new();
+        let kept = match way.is_on_nodes() {
+            true => self.args.keep,
+            false => self.args.keep_shared,
+        };
+        if kept == KeptCheckpoints::Overwritten {
+            remarks.push(
+                "a failure while the checkpoint is overwritten leaves none at this level: the waste does not include this",
+            );
+        }
         if found.is_bound_by_latency {
             remarks.push(match (self.args.every, self.args.when_late) {
                 (None, _) => "the interval is as long as a checkpoint takes to be safe",
@@ -380,11 +595,15 @@ const IMPOSSIBLE: &str = "no interval pays: failures come faster than its checkp
 fn reason(unknown: UnknownCost) -> &'static str {
     match unknown {
         UnknownCost::Shared => "missing rate of shared storage: --shared",
+        UnknownCost::AtOnce => "missing share of nodes that write at once: --at-once",
         UnknownCost::Local => "missing rate of a node's storage: --local",
         UnknownCost::Network => "missing rate between nodes: --network",
         UnknownCost::Memory => "missing memory rate: --memory",
         UnknownCost::Group => {
             "a parity group has at least 2 nodes and at most those of the job: --group"
+        }
+        UnknownCost::AloneInGroup => {
+            "groups of this size leave one node alone, without parity: --group"
         }
         UnknownCost::OneNode => "a job on one node has no partner",
         UnknownCost::Measured => "its cost cannot be derived from bandwidths: --cost, or --from",
