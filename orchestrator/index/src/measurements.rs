@@ -104,6 +104,15 @@ row! {
 }
 
 row! {
+    /// Number of checkpoints in the counted runs of a point.
+    pub struct CheckpointCount {
+        point: String,
+        /// The largest number in a run.
+        checkpoints: u32,
+    }
+}
+
+row! {
     /// Size of the image of a rank or of its file, bytes, in a counted run that succeeded.
     pub struct ImageSize {
         point: String,
@@ -410,6 +419,16 @@ impl Index {
              coalesce(c.role, '') AS labels, c.source FROM records c CROSS JOIN runs r ON r.id = c.run
              WHERE r.kind = 'measured' AND r.state = 'succeeded' AND r.records IN ('ok', 'changed')",
             [],
+        )
+    }
+
+    /// Returns the number of timed checkpoints of each point.
+    pub fn checkpoint_counts(&self) -> Result<Vec<CheckpointCount>, AnalysisError> {
+        self.read(
+            "SELECT r.point, max(c.checkpoints) AS checkpoints FROM runs r
+             JOIN (SELECT run, count(*) AS checkpoints FROM records WHERE name = ? GROUP BY run) c ON c.run = r.id
+             WHERE r.kind = 'measured' AND r.state = 'succeeded' GROUP BY r.point",
+            [names::CKPT_LATENCY_S],
         )
     }
 

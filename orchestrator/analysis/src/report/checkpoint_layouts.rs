@@ -1,6 +1,6 @@
 //! Metadata operations and times of checkpoint layouts, over the number of clients.
 
-use super::layout;
+use super::{layout, layout_crossings};
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
@@ -40,6 +40,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
         for group in groups.iter().take(MAX_FIGURES) {
             blocks.extend(figure(group)?.map(Block::Plot));
         }
+        blocks.extend(layout_crossings::table(data).map(Block::Table));
     }
     Ok(Section {
         id: "checkpoint-layouts",

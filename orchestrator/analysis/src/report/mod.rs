@@ -16,6 +16,7 @@ mod key_findings;
 mod late_images;
 mod latency;
 mod layout;
+mod layout_crossings;
 mod noise;
 mod outcomes;
 mod overview;

@@ -96,11 +96,18 @@ impl Data {
             .map(|(i, p)| (p.id.as_str(), i))
             .collect();
         let place = |id: &str| places.get(id).copied();
+        let counts = index.checkpoint_counts()?.into_iter();
+        let counts: Vec<(usize, u32)> = counts
+            .filter_map(|count| Some((place(&count.point)?, count.checkpoints)))
+            .collect();
         let decisions = index
             .decisions()?
             .into_iter()
             .filter_map(|d| Some((place(&d.point)?, d)))
             .collect();
+        for (point, checkpoints) in counts {
+            points[point].checkpoints = checkpoints;
+        }
         Ok(Self {
             decisions,
             baselines: index.baselines()?,

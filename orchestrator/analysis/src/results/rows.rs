@@ -15,6 +15,8 @@ pub(crate) struct PointRow {
     pub factors: IndexMap<String, String>,
     pub nodes: u32,
     pub processes: u32,
+    /// Number of timed checkpoints of a run.
+    pub checkpoints: u32,
     /// Indices of the point's runs, including warm-ups.
     pub runs: Vec<usize>,
     pub summaries: HashMap<String, Summary>,
@@ -58,6 +60,7 @@ impl From<IndexedPoint> for PointRow {
             factors: factors::texts(&point.point),
             nodes: point.point.mapping.nodes(),
             processes: point.point.processes(),
+            checkpoints: 0,
             id: point.id,
             runs: Vec::new(),
             summaries: HashMap::new(),

@@ -21,13 +21,22 @@ fn deployed(storage: &str, matrix: &str) -> OnLab {
 }
 
 fn deployed_with(storage: &str, matrix: &str) -> OnLab {
-    let lab = Lab::builder().nodes(3).scratch_mib(1024).build();
+    deployed_on(3, storage, matrix)
+}
+
+/// Makes waiting ranks yield their core: all nodes of a lab share one machine's cores.
+fn yielding(site: &str) -> String {
+    site.replace(
+        "family = \"mpich\"",
+        "family = \"mpich\"\nenv = { MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }",
+    )
+}
+
+fn deployed_on(nodes: usize, storage: &str, matrix: &str) -> OnLab {
+    let lab = Lab::builder().nodes(nodes).scratch_mib(1024).build();
     let text = format!(
         "{}[matrix]\n{matrix}\n",
-        ssh_site(3, storage).replace(
-            "family = \"mpich\"",
-            "family = \"mpich\"\nenv = { MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }",
-        )
+        yielding(&ssh_site(nodes, storage))
     );
     let mut on = OnLab::new(lab, "deployed", &text);
     let ansible = Tool::Ansible.find().expect("the test requires it");
@@ -230,6 +239,85 @@ fn another_mount_and_fewer_servers_keep_runs_from_starting() {
     on.run().expect(0);
     on.campaign.assert_whole(1);
     assert_gone(&on);
+}
+
+/// Copies the slides' folder next to the campaign, with its campaign on the lab's nodes and a smaller `matrix` in its variant.
+fn put_slides(on: &OnLab, site: &str, matrix: &str) {
+    let from = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../experiments/papers/pfs-delegation"
+    );
+    let from = camino::Utf8Path::new(from);
+    let to = camino::Utf8PathBuf::from_path_buf(on.campaign.dir().join("pfs-delegation"))
+        .expect("UTF-8");
+    cvc_core::store::copy_tree(from, &to).expect("copied");
+    let file = to.join("campaigns/layouts.toml");
+    let text = fs::read_to_string(&file).expect("the campaign");
+    let (before, _) = text.split_once("[sites.lab]").expect("the site");
+    let (_, rest) = text.split_once("[matrix]").expect("the matrix");
+    let (rest, _) = rest
+        .split_once("[variants.lab.matrix]")
+        .expect("the variant");
+    let rest = rest.replace("mpi = \"mpich\"", "mpi = \"mpich5\"");
+    let text = format!("{before}{site}\n[matrix]{rest}[variants.lab.matrix]\n{matrix}");
+    fs::write(&file, text).expect("written");
+}
+
+#[test]
+fn the_slides_on_delegation_are_measured_on_both_file_systems() {
+    require!(Tool::MooseFs, Tool::Gluster, Tool::Ansible, Tool::Mpich5);
+    let servers = "count_operations = true, deploy = { directory = \"/scratch-local/servers\", data = [\"n3\", \"n4\"]";
+    let storage = format!(
+        "storage.moosefs = {{ path = \"/mnt/moosefs\", kind = \"shared\", {servers}, file_system = \"moosefs\", metadata = [\"n4\"] }} }}\n\
+         storage.glusterfs = {{ path = \"/mnt/glusterfs\", kind = \"shared\", {servers}, file_system = \"glusterfs\" }} }}"
+    );
+    let on = deployed_on(
+        4,
+        &storage,
+        "app = \"kernel-stencil\"\nclass = \"S\"\nmpi = \"mpich5\"",
+    );
+    let site = yielding(&ssh_site(4, &storage));
+    put_slides(
+        &on,
+        &site,
+        "class = [\"one\", \"nine\"]\nmapping = \"2Nx1P\"\nlayout = [\"delegated\", \"segmented\", \"per-process\"]\n\
+         [variants.lab.run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n",
+    );
+    install(&on);
+    let measured = on
+        .start(&["reproduce", "pfs-delegation", "--measure", "--json"])
+        .wait(LIMIT)
+        .expect(0);
+    let found: Value = serde_json::from_str(&measured.stdout).expect("JSON");
+    let claims = found["claims"].as_array().expect("claims");
+    let claim = |id: &str| claims.iter().find(|c| c["id"] == id).expect("the claim");
+    let fewest = &claim("delegation-fewest")["here"];
+    for file_system in ["moosefs", "glusterfs"] {
+        assert_eq!(fewest["by"][file_system]["holds"], true, "{fewest:#}");
+    }
+    let most = claim("per-process-most");
+    eprintln!("{most:#}\n{:#}", claim("alike-with-few-clients"));
+    assert_eq!(most["print"]["holds"], true);
+    assert!(
+        most["here"]["by"]["moosefs"]["holds"].is_boolean(),
+        "{most:#}"
+    );
+    let report = fs::read_to_string(
+        on.campaign
+            .dir()
+            .join("reports/papers/pfs-delegation/report.md"),
+    );
+    let report = report.expect("a report");
+    eprintln!("{report}");
+    for text in [
+        "print: centralized, 128 clients",
+        "moosefs: 2 clients, 9 checkpoints",
+        "glusterfs: 2 clients, 9 checkpoints",
+        "pvfs2, by its law",
+        "orangefs is left out",
+    ] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
 }
 
 /// Waits until the run writes, kills a server, and returns cause and detail of the failure.

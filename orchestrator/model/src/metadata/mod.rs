@@ -6,6 +6,7 @@
 //! | published and measured laws of file systems | [`known`] |
 //! | the layout with the fewest operations, by number of clients or checkpoints | [`crossing`] |
 //! | stripes that several processes share | [`stripes`] |
+//! | time of a checkpoint as a function of clients and checkpoints, fitted to runs | [`time_law`] |
 //! | time, load of the metadata server, number of files | [`cost`] |
 //! | DMTCP's images | [`dmtcp`] |
 
@@ -15,6 +16,7 @@ pub mod dmtcp;
 pub mod known;
 pub mod law;
 pub mod stripes;
+pub mod time_law;
 
 mod delegation;
 mod layout;

@@ -6,6 +6,7 @@ use super::{
     select::{Images, RowCells, resolve},
 };
 use crate::paper::{Claim, ClaimOutcome, Item, Paper, SideOutcome, TestOutcome, judge_claims};
+use indexmap::IndexSet;
 
 /// Minimum number of runs for an estimate of their scatter.
 const MIN_RUNS: usize = 3;
@@ -33,13 +34,33 @@ pub(super) fn unknown(paper: &Paper, definition: &Definition) -> Vec<String> {
 
 /// Returns the outcome of a claim from runs; `None` if no campaign has runs for its tests.
 fn here(tests: &ClaimTests, measured: &CampaignMeasurements) -> Option<SideOutcome> {
+    let mut all = outcome(tests, measured, |_| true)?;
+    let Some(factor) = &tests.by else {
+        return Some(all);
+    };
+    let levels = measured.points.iter().filter_map(|p| p.factors.get(factor));
+    let levels: IndexSet<&String> = levels.collect();
+    for level in levels {
+        let of = outcome(tests, measured, |p| p.factors.get(factor) == Some(level));
+        all.by.extend(of.map(|of| (level.clone(), of)));
+    }
+    Some(all)
+}
+
+/// Returns the outcome from the runs of these points; `None` if there are none for the tests.
+fn outcome(
+    tests: &ClaimTests,
+    measured: &CampaignMeasurements,
+    is_chosen: impl Fn(&MeasuredPoint) -> bool,
+) -> Option<SideOutcome> {
     let outcomes: Vec<TestOutcome> = tests
         .tests
         .iter()
         .map(|test| {
             let other = test.than.as_ref().or(test.minus.as_ref());
-            let of =
-                |side: Option<&RunSide>| side.map_or_else(Vec::new, |side| items(side, measured));
+            let of = |side: Option<&RunSide>| {
+                side.map_or_else(Vec::new, |side| items(side, measured, &is_chosen))
+            };
             let (each, others) = (of(Some(&test.each)), of(other));
             // a factor that only one side selects is part of the difference between the sides
             let sides = [Some(&test.each), other].into_iter().flatten();
@@ -54,7 +75,11 @@ fn here(tests: &ClaimTests, measured: &CampaignMeasurements) -> Option<SideOutco
 }
 
 /// Returns the points of one side of a test.
-fn items(side: &RunSide, measured: &CampaignMeasurements) -> Vec<Item> {
+fn items(
+    side: &RunSide,
+    measured: &CampaignMeasurements,
+    is_chosen: &impl Fn(&MeasuredPoint) -> bool,
+) -> Vec<Item> {
     let images = resolve(&side.value.images, &RowCells::new())
         .and_then(|text| text.parse())
         .unwrap_or(Images::Whole);
@@ -62,7 +87,8 @@ fn items(side: &RunSide, measured: &CampaignMeasurements) -> Vec<Item> {
         let mut wanted = side.point.iter();
         wanted.all(|(factor, values)| p.factors.get(factor).is_some_and(|v| values.has(v)))
     };
-    let points = measured.points.iter().filter(is_wanted);
+    let points = measured.points.iter().filter(|p| is_chosen(p));
+    let points = points.filter(is_wanted);
     points
         .filter_map(|point| item(side, point, &images))
         .collect()
@@ -92,7 +118,7 @@ fn item(side: &RunSide, point: &MeasuredPoint, images: &Images) -> Option<Item> 
         .map(|(k, v)| (k.clone(), v.clone()))
         .chain([("campaign".to_owned(), point.campaign.clone())])
         .chain(per_node);
-    let about = format!(
+    let mut about = format!(
         "{} {}.{} {} {}",
         point.campaign,
         of("app"),
@@ -100,6 +126,10 @@ fn item(side: &RunSide, point: &MeasuredPoint, images: &Images) -> Option<Item> 
         of("mapping"),
         of("mpi")
     );
+    // other layouts than the default one, with where they are stored
+    if !["-", "strided"].contains(&of("layout")) {
+        about.push_str(&format!(" {} {}", of("layout"), of("storage")));
+    }
     let (value, runs) = match side.scatter {
         true => (100.0 * sd / mean, None),
         false => (mean, side.value.scatters().then(|| values.clone())),

@@ -1,5 +1,6 @@
 //! `measured.toml` in the folder of a paper: the campaigns that rerun its tables, and the runs and records for each cell.
 
+use super::counts::CountsDefinition;
 use crate::paper::{CellValues, Test, UnmeasuredReason, check_test};
 use cvc_core::source::{SourceError, SourceErrors, SourceText, suggestion};
 use indexmap::IndexMap;
@@ -13,7 +14,7 @@ pub const SCHEMA: u32 = 1;
 pub const FILE: &str = "measured.toml";
 
 /// Factors of a point by which rows are matched.
-pub const FACTOR_NAMES: [&str; 14] = [
+pub const FACTOR_NAMES: [&str; 15] = [
     "app",
     "class",
     "mapping",
@@ -25,6 +26,7 @@ pub const FACTOR_NAMES: [&str; 14] = [
     "aggregators",
     "cb_buffer",
     "strategy",
+    "layout",
     "writers",
     "storage",
     "tracer",
@@ -50,6 +52,9 @@ pub struct Definition {
     /// Comparisons of rows, which can agree even if the values themselves do not.
     #[serde(default)]
     pub differences: Vec<Differences>,
+    /// Counts by kind, shown next to printed ones.
+    #[serde(default)]
+    pub counts: Vec<CountsDefinition>,
     /// Tests of the paper's claims.
     #[serde(default)]
     pub claims: Vec<ClaimTests>,
@@ -61,6 +66,9 @@ pub struct Definition {
 pub struct ClaimTests {
     /// Name of the claim in `claims.toml`.
     pub claim: String,
+    /// A factor: each of its levels is also judged by itself.
+    #[serde(default)]
+    pub by: Option<String>,
     /// The tests; the claim holds if all of them pass.
     pub tests: Vec<Test<RunSide>>,
 }
@@ -181,6 +189,18 @@ pub struct RerunValue {
 }
 
 impl RerunValue {
+    /// Returns the value of records of the whole run.
+    pub fn of_run(record: &str, kind: Option<&str>, unit: PrintUnit) -> Self {
+        Self {
+            record: record.to_owned(),
+            zones: Vec::new(),
+            subs: Vec::new(),
+            kind: kind.map(str::to_owned),
+            images: RowValue::Text("whole".to_owned()),
+            unit,
+        }
+    }
+
     /// Returns whether values differ between equal runs, as times do; sizes do not.
     pub fn scatters(&self) -> bool {
         self.record.ends_with("_s")
@@ -528,7 +548,10 @@ impl<'d> Check<'d> {
         let sides = sides.flat_map(|t| [Some(&t.each), t.than.as_ref(), t.minus.as_ref()]);
         let of_claims = sides.flatten().flat_map(|s| s.point.keys());
         let of_rows = self.points().flat_map(|p| p.keys());
-        for factor in of_rows.chain(of_series).chain(of_claims) {
+        let by_claims = definition.claims.iter().filter_map(|c| c.by.as_ref());
+        let of_counts = definition.counts.iter().flat_map(|c| [&c.factor, &c.by]);
+        let others = by_claims.chain(of_counts);
+        for factor in of_rows.chain(of_series).chain(of_claims).chain(others) {
             if !FACTOR_NAMES.contains(&factor.as_str()) {
                 self.fail(
                     format!("unknown factor `{factor}`"),

@@ -2,6 +2,7 @@
 
 use super::{
     claims,
+    counts::{self, JoinedCounts},
     definition::{
         Definition, Differences, RerunColumn, RerunTable, RerunValue, RowValue, StepComparison,
     },
@@ -114,6 +115,9 @@ pub struct Joined {
     pub differences: Vec<JoinedDifferences>,
     /// Series of checkpoints.
     pub series: Vec<JoinedSeries>,
+    /// Counts by kind.
+    #[serde(skip)]
+    pub counts: Vec<JoinedCounts>,
     /// Errors in `measured.toml` that only the tables reveal: unknown tables, columns or images.
     pub mistakes: Vec<String>,
 }
@@ -134,7 +138,8 @@ impl Joined {
         let mut names = cells
             .flat_map(|c| &c.measured.campaigns)
             .chain(self.differences.iter().flat_map(|d| &d.campaigns))
-            .chain(self.series.iter().filter_map(|s| s.campaign.as_ref()));
+            .chain(self.series.iter().filter_map(|s| s.campaign.as_ref()))
+            .chain(self.counts.iter().flat_map(|c| &c.campaigns));
         names.any(|name| name == campaign)
     }
 }
@@ -277,6 +282,12 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
         joined.differences.push(one);
     }
     joined.series = series::join(&definition.series, measured);
+    for wanted in &definition.counts {
+        match counts::join(paper, wanted, measured, rows) {
+            Ok(counts) => joined.counts.push(counts),
+            Err(mistake) => joined.mistakes.push(mistake),
+        }
+    }
     joined.mistakes.extend(claims::unknown(paper, definition));
     joined.mistakes.sort_unstable();
     joined.mistakes.dedup();

@@ -5,6 +5,7 @@
 //! contains the results of campaigns, and [`join`] combines both. A new paper needs no Rust code.
 
 mod claims;
+mod counts;
 mod definition;
 mod join;
 mod measured;

@@ -177,6 +177,21 @@ fn sum(records: &[ImageRecord], value: &RerunValue) -> Option<f64> {
 }
 
 impl MeasuredRun {
+    /// Returns the number of checkpoints with records.
+    pub fn checkpoints_taken(&self) -> usize {
+        self.checkpoints
+            .keys()
+            .filter(|ckpt| !ckpt.is_empty())
+            .count()
+    }
+
+    /// Returns the kinds of the records with this name.
+    pub fn kinds(&self, record: &str) -> impl Iterator<Item = &str> {
+        let owners = self.checkpoints.values().flat_map(BTreeMap::values);
+        let of_name = owners.flatten().filter(move |r| r.name == record);
+        of_name.filter_map(|r| r.kind.as_deref())
+    }
+
     /// Returns the value of a run: the mean over the requested images, and then over the checkpoints.
     fn value(&self, value: &RerunValue, images: &Images, aggregators: usize) -> Option<f64> {
         let per_checkpoint: Vec<f64> = self
@@ -254,4 +269,40 @@ pub fn has(factors: &IndexMap<String, String>, wanted: &IndexMap<String, String>
     wanted
         .iter()
         .all(|(factor, value)| factors.get(factor) == Some(value))
+}
+
+#[cfg(test)]
+impl MeasuredRun {
+    /// Returns a run that took this number of checkpoints, with counts by kind of operation.
+    pub(super) fn counted(
+        id: &str,
+        checkpoints: usize,
+        record: &str,
+        kinds: &[(&str, f64)],
+    ) -> Self {
+        let of = |name: &str, ckpt: &str, kind: Option<&str>, value| ImageRecord {
+            name: name.to_owned(),
+            value,
+            ckpt: ckpt.to_owned(),
+            rank: None,
+            role: None,
+            zone: None,
+            sub: None,
+            rule: None,
+            kind: kind.map(str::to_owned),
+        };
+        let kinds = kinds.iter().map(|(kind, n)| of(record, "", Some(kind), *n));
+        let mut all = BTreeMap::from([(String::new(), kinds.collect::<Vec<_>>())]);
+        for ckpt in 1..=checkpoints {
+            let ckpt = format!("{ckpt}");
+            all.insert(ckpt.clone(), vec![of("ckpt_latency_s", &ckpt, None, 1.0)]);
+        }
+        let owned = all
+            .into_iter()
+            .map(|(ckpt, records)| (ckpt, BTreeMap::from([(Owner::Whole, records)])));
+        Self {
+            id: id.to_owned(),
+            checkpoints: owned.collect(),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Shows the measurements for a paper's tables as sections of a report.
 
 use super::{
+    counts::JoinedCounts,
     definition::StepComparison,
     join::{Joined, JoinedCell, JoinedDifferences, JoinedTable},
     series,
@@ -264,6 +265,7 @@ pub fn sections(
             blocks.extend(of_table(printed, table));
         }
     }
+    blocks.extend(joined.counts.iter().flat_map(JoinedCounts::blocks));
     let mut sections = vec![Section {
         id: "measured",
         title: "Measured here".to_owned(),

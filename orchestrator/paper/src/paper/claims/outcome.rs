@@ -5,6 +5,7 @@ use super::{
     test::{ComparedSides, shown},
 };
 use crate::paper::claim::Claim;
+use indexmap::IndexMap;
 use serde::Serialize;
 
 /// The verdict on a claim.
@@ -60,6 +61,9 @@ pub struct SideOutcome {
     /// Names of the misprints that were corrected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corrected: Vec<String>,
+    /// Outcomes of the levels of a factor by themselves, if the claim asks for them.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub by: IndexMap<String, SideOutcome>,
 }
 
 impl SideOutcome {
@@ -90,6 +94,7 @@ impl SideOutcome {
             }),
             counterexample: worst.map(|c| c.about.clone()),
             corrected,
+            by: IndexMap::new(),
         })
     }
 
@@ -106,6 +111,14 @@ impl SideOutcome {
         }
         if self.open > 0 {
             text.push_str(&format!("; {} open", self.open));
+        }
+        for (level, of) in &self.by {
+            let verdict = match of.holds {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "undecided",
+            };
+            text.push_str(&format!("; {level}: {verdict} ({})", of.describe()));
         }
         text
     }
