@@ -50,9 +50,10 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
     )
     .map_err(failure)?;
     // in a clone of cvc, its campaigns are in `experiments`
-    if let Some(file) = launching_file(&name, &["".into(), "experiments".into()]) {
+    if let Some(file) = launching_file(&name, &[".".into(), "experiments".into()]) {
+        let file = file.strip_prefix(".").unwrap_or(&file);
         note(format_args!(
-            "{file} has the same name and launches instances: `cvc run {file}` would add runs to this import; --name gives it another name"
+            "{file} has the same name and launches instances: `cvc run {file}` would add runs to this import; --as gives it another name"
         ));
     }
     let has_wall_time =

@@ -211,16 +211,16 @@ fn an_imported_table_passes_fsck_and_is_reported_like_any_campaign() {
         "schema = 1\nname = \"theirs\"\n[sites.cloud]\nkind = \"ec2\"\n[sites.cloud.ec2]\nregion = \"us-east-1\"\n\
          instance_types = [\"c5.xlarge\"]\nnodes = 1\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\n",
     );
-    let import = |name: &[&str]| {
-        let args = [&["import", "theirs.csv", "--replace"], name].concat();
+    let import = |option: &[&str]| {
+        let args = [&["import", "theirs.csv"], option].concat();
         c.cvc(&args).expect(0).stderr
     };
-    let named = import(&[]);
+    let named = import(&["--replace"]);
     assert!(
         named.contains("cloud.toml has the same name and launches instances"),
         "{named}"
     );
-    let other = import(&["--name", "others"]);
+    let other = import(&["--as", "others"]);
     assert!(!other.contains("instances"), "{other}");
     let checked = c.cvc(&["fsck", "theirs"]).expect(0);
     assert!(
