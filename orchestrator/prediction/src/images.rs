@@ -1,6 +1,6 @@
 //! The areas of predicted images, from which the writes of a checkpoint follow.
 
-use crate::predict::{Forecasts, Prediction};
+use crate::predict::{Forecasts, PredictError, Prediction};
 use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
 use cvc_core::units::MIB;
@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of a page, and of the header of an area.
 const PAGE: u64 = 4096;
+const HINT: &str =
+    "give a campaign with smaller runs; `cvc predict --at SETTING --detail` shows what is missing";
 /// Maximum bytes of one area; larger data are divided.
 const MAX_AREA: u64 = 1 << 30;
 
@@ -29,15 +31,20 @@ pub struct PlannedImages {
 ///
 /// # Errors
 /// The reason why no size of a file is predicted.
-pub fn planned_images(forecasts: &Forecasts) -> Result<PlannedImages, String> {
+pub fn planned_images(forecasts: &Forecasts) -> Result<PlannedImages, PredictError> {
+    let unknown = |reason: &str| PredictError::Model {
+        message: format!(
+            "the images of {} are not predicted: {reason}",
+            forecasts.label
+        ),
+        hint: HINT.to_owned(),
+    };
     if forecasts.files.is_empty() {
         let reasons = forecasts.of(Quantity::Ranks).chain(&forecasts.lines);
         let reason = reasons
             .filter_map(|line| line.forecast.estimate().err())
             .next();
-        return Err(reason
-            .unwrap_or("no size of a file is predicted")
-            .to_owned());
+        return Err(unknown(reason.unwrap_or("no size of a file is predicted")));
     }
     let setting = &forecasts.question.setting;
     let mut notes = Vec::new();
@@ -91,8 +98,8 @@ pub fn planned_images(forecasts: &Forecasts) -> Result<PlannedImages, String> {
             .map_or(0, |(count, _)| count.div_ceil(nodes));
         for rank in 0..load {
             let wanted = left.get_mut(&(load, rank < of_node));
-            let (count, image) =
-                wanted.ok_or("the predicted files are not those of the mapping")?;
+            let (count, image) = wanted
+                .ok_or_else(|| unknown("the predicted files are not those of the mapping"))?;
             *count = count.saturating_sub(1);
             images.push(image.clone());
         }

@@ -110,13 +110,7 @@ pub fn phases(args: &PhasesArgs) -> Result<ExitStatus, Failure> {
 /// Returns the model of a predicted checkpoint.
 fn predicted(args: &PhasesArgs, setting: &str) -> Result<IoModel, Failure> {
     let (forecasts, warnings) = forecast_of(setting, &args.paths, &args.place.campaigns)?;
-    let planned = planned_images(&forecasts).map_err(|reason| Failure::Other {
-        status: ExitStatus::Model,
-        message: format!("the images of {setting} are not predicted: {reason}"),
-        hint: Some(
-            "give a campaign with smaller runs as PATH; `cvc predict --at SETTING --detail` shows what is missing".into(),
-        ),
-    })?;
+    let planned = planned_images(&forecasts)?;
     let mut model = planned_checkpoint(&planned.images).map_err(failed)?;
     model.nodes = forecasts.question.setting.mapping.nodes();
     model

@@ -305,3 +305,55 @@ pub fn sentence(rows: &[Row], choices: &[PlaceChoice]) -> String {
         .collect();
     all.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(site: &str, repeats: &[f64], computing_s: f64, usd_per_hour: f64) -> Row {
+        let io = ReplayTime::of(repeats).expect("a time");
+        Row {
+            run: Some(io.plus(computing_s)),
+            io: Some(io),
+            repeats_s: repeats.to_vec(),
+            usd_per_hour: Some(usd_per_hour),
+            ..Row::of(site, "mpich", "scratch")
+        }
+    }
+
+    #[test]
+    fn the_fastest_the_fastest_for_the_run_and_the_cheapest_may_be_three_places() {
+        let rows = [
+            row("io", &[1.0, 1.1, 1.2], 100.0, 9.0),
+            row("run", &[5.0, 5.1, 5.2], 50.0, 9.0),
+            row("cheap", &[9.0, 9.1, 9.2], 100.0, 1.0),
+        ];
+        let best = |by| PlaceChoice::among(&rows, by).expect("a choice");
+        for (by, site) in [
+            (ChoiceBy::IoTime, "io"),
+            (ChoiceBy::RunTime, "run"),
+            (ChoiceBy::Dollars, "cheap"),
+        ] {
+            let choice = best(by);
+            assert_eq!(
+                (choice.place.site.as_str(), choice.verdict),
+                (site, ChoiceVerdict::Best)
+            );
+        }
+        assert!((best(ChoiceBy::Dollars).value - 109.1 / HOUR_S).abs() < 1e-9);
+        let close = [
+            row("a", &[1.0, 2.0], 0.0, 1.0),
+            row("b", &[1.1, 2.1], 0.0, 1.0),
+        ];
+        let choice = PlaceChoice::among(&close, ChoiceBy::IoTime).expect("a choice");
+        assert_eq!(choice.verdict, ChoiceVerdict::Indistinguishable);
+        assert!(sentence(&close, &[choice]).contains("Indistinguishable: the fastest may be a "));
+        let single = [row("a", &[1.0], 0.0, 1.0), row("b", &[2.0, 2.1], 0.0, 1.0)];
+        let choice = PlaceChoice::among(&single, ChoiceBy::IoTime).expect("a choice");
+        assert_eq!(
+            (choice.verdict, choice.probability),
+            (ChoiceVerdict::UnknownScatter, None)
+        );
+        assert!(PlaceChoice::among(&single[..1], ChoiceBy::IoTime).is_none());
+    }
+}
