@@ -206,9 +206,16 @@ fn all_ways(kernels: &Kernels, kernel: &str, args: &str, ways: &[&str]) {
 
 fn all_ways_of(tool: Tool) {
     let kernels = Kernels::compile(tool);
-    let ways = ["thread", "thread --ckpt-writers node", "swap", "iwrite"];
+    let ways = [
+        "thread",
+        "thread --ckpt-writers node",
+        "staggered --ckpt-turns 2",
+        "staggered --ckpt-writers node",
+        "swap",
+        "iwrite",
+    ];
     all_ways(&kernels, "kernel-stencil", "--size 32 --steps 50", &ways);
-    let ways = ["thread --ckpt-pin 0", "iwrite"];
+    let ways = ["thread --ckpt-pin 0", "staggered", "iwrite"];
     all_ways(&kernels, "kernel-front", "--size 32 --steps 50", &ways);
 }
 
@@ -242,6 +249,31 @@ fn the_program_goes_on_while_a_slow_disk_takes_the_checkpoint() {
         let safe = numbers(&text, SAFE.0, SAFE.1);
         assert!(stops[0] < safe[0], "{way}: {text}");
     }
+}
+
+#[test]
+fn writers_in_turn_wait_for_each_other_and_not_the_program_for_them() {
+    require!(Tool::Mpich);
+    let kernels = Kernels::compile(Tool::Mpich);
+    let args = "--size 16 --steps 1 --ckpt-every 1 --ckpt-dir own --ckpt-way";
+    let safe_s = |way: &str| {
+        let text = text(&kernels.run_slowly(3, "kernel-stencil", &format!("{args} {way}")));
+        numbers(&text, SAFE.0, SAFE.1)[0]
+    };
+    // each turn syncs the file, and the last step the directory
+    for turns in [1, 3] {
+        let found = safe_s(&format!("staggered --ckpt-turns {turns}"));
+        assert!(found >= f64::from(turns + 1) * SLOW_S, "{turns}: {found}");
+    }
+    // the disk holds the first turn of the first checkpoint until the second checkpoint is due
+    let text = kernels.run_held_until(
+        "Checkpoint skipped: the last one is not safe yet (step 4)",
+        3,
+        "kernel-stencil",
+        "--size 16 --steps 5 --ckpt-every 2 --ckpt-dir own --ckpt-late skip --ckpt-way staggered --ckpt-turns 3",
+    );
+    assert!(text.contains("Verification = SUCCESSFUL"), "{text}");
+    assert!(text.contains("Checkpoint 1 written"), "{text}");
 }
 
 #[test]
@@ -292,6 +324,16 @@ fn ways_that_are_not_possible_are_refused_with_the_reason() {
     let kernels = Kernels::compile(Tool::Mpich);
     let args = "--size 16 --steps 2 --ckpt-every 1 --ckpt-dir own";
     for (kernel, way, why) in [
+        (
+            "kernel-stencil",
+            "thread --ckpt-turns 2",
+            "--ckpt-turns is for --ckpt-way staggered",
+        ),
+        (
+            "kernel-stencil",
+            "staggered --ckpt-turns 9",
+            "--ckpt-turns 9: only 2 processes write; use --ckpt-turns 2 or fewer",
+        ),
         (
             "kernel-front",
             "swap",
@@ -397,7 +439,7 @@ fn strategies_are_measured_restarted_reported_and_advised_upon() {
         "ways",
         &format!(
             "{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx2P\"\nmpi = \"mpich\"\ncheckpointer = \"application\"\n\
-             strategy = [\"sync\", \"thread\", \"swap\", \"iwrite\"]\n[checkpoint]\nrestart_check = true\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n"
+             strategy = [\"sync\", \"thread\", \"staggered\", \"swap\", \"iwrite\"]\n[checkpoint]\nrestart_check = true\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n"
         ),
     );
     let plan = c.cvc(&["plan"]).expect(0).stdout;
@@ -431,7 +473,7 @@ fn strategies_are_measured_restarted_reported_and_advised_upon() {
         seen.push(strategy.to_owned());
     }
     seen.sort();
-    assert_eq!(seen, ["iwrite", "swap", "sync", "thread"]);
+    assert_eq!(seen, ["iwrite", "staggered", "swap", "sync", "thread"]);
     let report = fs::read_to_string(c.dir().join("reports/ways/report.md")).expect("a report");
     assert!(
         report.contains("\n## Stop and latency of checkpoints\n"),
@@ -449,7 +491,8 @@ fn strategies_are_measured_restarted_reported_and_advised_upon() {
         .filter_map(|way| way["way"].as_str())
         .collect();
     ways.sort_unstable();
-    assert_eq!(ways, ["iwrite", "swap", "sync", "thread"], "{found}");
+    let measured = ["iwrite", "staggered", "swap", "sync", "thread"];
+    assert_eq!(ways, measured, "{found}");
     assert!(found["restart_s"].as_f64() > Some(0.0), "{found}");
     let at = [&asked[..], &["--at", "kernel-stencil.W 1Nx2P mpich run"]].concat();
     let refused = c.cvc(&at).expect(8).stderr;
