@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 const char *kl_layout = "strided", *kl_io = NULL, *kl_collective = NULL;
@@ -79,6 +80,31 @@ static MPI_Info hints(void)
     if (kl_stripe_unit)
         MPI_Info_set(info, "striping_unit", text);
     return info;
+}
+
+/* MPI-IO passes its hints on to these file systems only: magic numbers of Lustre, OrangeFS (PVFS2) and PanFS. */
+static int has_stripes(const char *dir)
+{
+    static const unsigned long striped[] = {0x0BD00BD0, 0x20030528, 0xAAD7AAEA};
+    struct statfs found;
+    if (statfs(dir, &found) != 0)
+        return 1; /* opening the file says why */
+    for (size_t i = 0; i < sizeof striped / sizeof *striped; i++)
+        if (((unsigned long)found.f_type & 0xFFFFFFFF) == striped[i])
+            return 1;
+    return 0;
+}
+
+/* MPI libraries accept hints that their driver of a file system ignores. */
+static void say_ignored_hints(const char *dir)
+{
+    static int is_said;
+    if (is_said || hints() == MPI_INFO_NULL)
+        return;
+    is_said = 1;
+    if (!has_stripes(dir))
+        kc_say("Without effect: %s%s%s: the file system of %s has no stripes that MPI-IO sets", kl_stripe_factor ? "striping_factor" : "",
+               kl_stripe_factor && kl_stripe_unit ? ", " : "", kl_stripe_unit ? "striping_unit" : "", dir);
 }
 
 /* ---- who shares a file ---- */
@@ -665,6 +691,7 @@ int kl_put(const struct kc_checkpoint *c, const char *dir, const void *memory, l
     char header[KC_HEADER_BYTES], path[PATH_MAX], temporary[PATH_MAX];
     double start = MPI_Wtime();
     int well;
+    say_ignored_hints(dir);
     kl_make_paths(c, dir, path, temporary, sizeof path);
     kc_make_header(c, step, header);
     struct part p = {.bytes = header};

@@ -3,7 +3,11 @@
 use crate::common::cluster::{LIMIT, OnLab, ssh_site};
 use cvc_testkit::{Finished, Lab, Tool, campaign::read_json, require, wait_until};
 use serde_json::Value;
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    time::{Duration, Instant},
+};
 
 const MOOSEFS: &str = "storage.pfs = { path = \"/mnt/pfs\", kind = \"shared\", count_operations = true, deploy = { file_system = \"moosefs\", \
                        metadata = [\"n3\"], data = [\"n2\", \"n3\"], directory = \"/scratch-local/servers\" } }";
@@ -32,11 +36,11 @@ fn yielding(site: &str) -> String {
     )
 }
 
-fn deployed_on(nodes: usize, storage: &str, matrix: &str) -> OnLab {
+fn deployed_on(nodes: u8, storage: &str, matrix: &str) -> OnLab {
     let lab = Lab::builder().nodes(nodes).scratch_mib(1024).build();
     let text = format!(
         "{}[matrix]\n{matrix}\n",
-        yielding(&ssh_site(nodes, storage))
+        yielding(&ssh_site(usize::from(nodes), storage))
     );
     let mut on = OnLab::new(lab, "deployed", &text);
     let ansible = Tool::Ansible.find().expect("the test requires it");
@@ -274,7 +278,7 @@ fn the_slides_on_delegation_are_measured_on_both_file_systems() {
     let on = deployed_on(
         4,
         &storage,
-        "app = \"kernel-stencil\"\nclass = \"S\"\nmpi = \"mpich5\"",
+        "app = \"kernel-stencil\"\nclass = \"S\"\nmpi = \"mpich5\"\nmapping = \"2Nx1P\"",
     );
     let site = yielding(&ssh_site(4, &storage));
     put_slides(
@@ -320,8 +324,8 @@ fn the_slides_on_delegation_are_measured_on_both_file_systems() {
     }
 }
 
-/// Waits until the run writes, kills a server, and returns cause and detail of the failure.
-fn failure_after(on: &OnLab, node: &str, server: &str) -> (String, String) {
+/// Waits until the run writes, kills a server, and returns cause and detail of the failure with its time since the kill.
+fn failure_after(on: &OnLab, node: &str, server: &str) -> (String, String, Duration) {
     let running = on.start(&["run", "campaign.toml"]);
     wait_until("the first data of the run", LIMIT, || {
         let found = on
@@ -333,10 +337,14 @@ fn failure_after(on: &OnLab, node: &str, server: &str) -> (String, String) {
     on.lab
         .node(node)
         .shell(&format!("pkill -KILL -x {server} && touch /shared/killed"));
+    let killed = Instant::now();
     let ended = running.wait(LIMIT);
+    let took = killed.elapsed();
     let failures = on.campaign.failures();
     let last = failures.last().cloned();
-    last.unwrap_or_else(|| panic!("no failure: {}{}", ended.stdout, ended.stderr))
+    let (cause, detail) =
+        last.unwrap_or_else(|| panic!("no failure: {}{}", ended.stdout, ended.stderr));
+    (cause, detail, took)
 }
 
 #[test]
@@ -356,9 +364,34 @@ fn a_run_whose_file_system_loses_a_server_fails_by_this_cause() {
         echo SUCCESS",
     );
     install(&on);
-    let (cause, detail) = failure_after(&on, "n2", "mfschunkserver");
+    let (cause, detail, _) = failure_after(&on, "n2", "mfschunkserver");
     assert_eq!(cause, "node-lost", "{detail}");
     let part = "has 1 of its 2 data servers: none is running on n2";
     assert!(detail.contains(part), "{detail}");
+    assert_gone(&on);
+}
+
+#[test]
+fn a_run_whose_metadata_server_is_killed_fails_by_this_cause_within_two_minutes() {
+    require!(Tool::MooseFs, Tool::Ansible, Tool::Mpich5);
+    let on = deployed_with(
+        MOOSEFS,
+        "app = \"script\"\nmpi = \"mpich5\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 800",
+    );
+    // without cvc's watch it would write for ever: each call fails after the client's time limit
+    on.set_script(
+        "mine=$PMI_RANK\n\
+        dd if=/dev/zero of=part.$mine bs=1M count=4 conv=fsync 2>/dev/null\n\
+        until [ -e /shared/killed ]; do sleep 0.2; done\n\
+        while :; do dd if=/dev/zero of=more.$mine bs=1M count=2 conv=fsync 2>/dev/null; sleep 1; done",
+    );
+    install(&on);
+    let (cause, detail, took) = failure_after(&on, "n3", "mfsmaster");
+    eprintln!("{cause}: {detail}; {took:?} after the kill");
+    assert_eq!(cause, "node-lost", "{detail}");
+    assert!(detail.contains("has lost its servers"), "{detail}");
+    assert!(took < Duration::from_secs(120), "{took:?}");
+    // the same servers start again, and what the run left is removed with them
+    install(&on);
     assert_gone(&on);
 }

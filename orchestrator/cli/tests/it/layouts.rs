@@ -93,6 +93,9 @@ fn all_layouts_of(tool: Tool, processes: u32) {
             "{layout}"
         );
         assert_eq!(own_files(&kernels), files, "{layout}");
+        let is_hinted = layout.contains("stripe");
+        let ignored = "Without effect: striping_factor, striping_unit: the file system of own ";
+        assert_eq!(first.contains(ignored), is_hinted, "{layout}: {first}");
         // the library decides which processes write in collective calls
         if writers > 0 {
             assert_eq!(

@@ -482,6 +482,8 @@ pub struct Io {
     pub collective: bool,
     /// Regular expression with one group: the number of writing processes, if the program prints it.
     pub writers: Option<String>,
+    /// Regular expression with one group: a setting that the program says had no effect, with the reason. The run fails.
+    pub ignored: Option<String>,
 }
 
 impl Descriptor {

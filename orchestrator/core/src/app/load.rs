@@ -547,7 +547,7 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
         &app.success.pattern,
         false,
     )];
-    let optional: [(&'static str, &'static str, Option<&str>, bool); 4] = [
+    let optional: [(&'static str, &'static str, Option<&str>, bool); 5] = [
         ("success", "forbid", app.success.forbid.as_deref(), false),
         (
             "progress",
@@ -556,6 +556,7 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
             true,
         ),
         ("io", "writers", app.io.writers.as_deref(), true),
+        ("io", "ignored", app.io.ignored.as_deref(), true),
         (
             "processes",
             "threads",

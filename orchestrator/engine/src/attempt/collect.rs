@@ -72,6 +72,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         judge.measure_checkpoints()?;
     }
     judge.io(&seen);
+    judge.ignored(&stdout)?;
     judge.threads(&stdout)?;
     judge.figures()?;
     judge.pages()?;
@@ -451,6 +452,18 @@ impl Judge<'_> {
                 &[],
             );
         }
+    }
+
+    /// Checks whether the program says that a setting had no effect.
+    fn ignored(&mut self, stdout: &str) -> Result<(), RunError> {
+        let Some(pattern) = self.evidence.prepared.run.app.io.ignored.clone() else {
+            return Ok(());
+        };
+        let pattern = self.regex(&pattern)?;
+        if let Some(setting) = pattern.captures(stdout).and_then(|found| found.get(1)) {
+            self.fail(Cause::SettingIgnored, setting.as_str().to_owned());
+        }
+        Ok(())
     }
 
     /// Checks the number of threads of each process, as the program reports it, and the cores that they may use.

@@ -365,6 +365,7 @@ impl Execution<'_> {
             (node, reason) = used.crew.wait_lost(&everywhere) => {
                 Some(Err(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}")).into()))
             }
+            problem = used.wait_lost_files() => Some(Err(RunFailure::new(Cause::NodeLost, problem).into())),
             leaving = wait_leaving(self.prepared) => {
                 let failure = self.checkpoint_on_notice(shepherd, leaving).await;
                 Some(Err(failure.into()))
@@ -532,6 +533,7 @@ impl Execution<'_> {
             facts,
             wall_s,
             interrupted: false,
+            files_lost: prepared.run.used.has_lost_files(),
             shepherd_lost,
             end_requested,
             over: None,

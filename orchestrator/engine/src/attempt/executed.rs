@@ -15,6 +15,8 @@ pub(super) struct Executed {
     pub wall_s: f64,
     /// The user has interrupted the run: it has no outcome.
     pub interrupted: bool,
+    /// The file system of the run's files is gone: they stay where they are.
+    pub files_lost: bool,
     /// A shepherd was killed, and its processes may still be running.
     pub shepherd_lost: bool,
     /// The end of the run's shepherd or program was requested.
@@ -42,6 +44,7 @@ pub(super) fn failed(failure: RunFailure) -> Executed {
         facts: serde_json::Value::Null,
         wall_s: 0.0,
         interrupted: false,
+        files_lost: false,
         shepherd_lost: false,
         end_requested: false,
         over: None,
@@ -60,6 +63,7 @@ pub(super) fn interrupted() -> Executed {
         facts: serde_json::Value::Null,
         wall_s: 0.0,
         interrupted: true,
+        files_lost: false,
         shepherd_lost: false,
         end_requested: false,
         over: None,

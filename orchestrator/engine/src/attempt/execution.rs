@@ -83,6 +83,7 @@ pub(super) async fn watch(
     let why = tokio::select! {
         exit = shepherd.exit() => return Ending::Exited(exit),
         (node, reason) = used.crew.wait_lost(&everywhere) => Some(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}"))),
+        problem = used.wait_lost_files() => Some(RunFailure::new(Cause::NodeLost, problem)),
         failure = failed => Some(failure),
         () = stop_now(stop_signal) => None,
     };

@@ -565,11 +565,12 @@ impl LocalExecutor {
             dir: self.dir.clone(),
             run: run.clone(),
             work: work.to_owned(),
-            flush_dir: flush_dir.filter(|_| !is_on_nodes),
+            flush_dir: flush_dir.filter(|_| !is_on_nodes && !executed.files_lost),
             attempt,
             images,
             outputs,
-            work_is_kept: matches!(place, Some(KeptPlace::Site | KeptPlace::Nodes)),
+            work_is_kept: executed.files_lost
+                || matches!(place, Some(KeptPlace::Site | KeptPlace::Nodes)),
         };
         if remains.work_is_kept {
             let kept: Vec<&Utf8Path> = [work].into_iter().chain(flush_kept.as_deref()).collect();

@@ -64,7 +64,7 @@ pub(super) async fn read_traces(
     let Some(trace) = tracer
         .trace()
         .map(|trace| prepared.run.work.join(trace))
-        .filter(|trace| trace.exists())
+        .filter(|trace| !prepared.run.used.has_lost_files() && trace.exists())
     else {
         return Ok((findings, None));
     };

@@ -8,16 +8,24 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 /// Time limit of a query to a node.
 const LIMIT: Duration = Duration::from_secs(30);
+/// Interval at which the metadata server of a running program is looked for.
+const WATCH: Duration = Duration::from_secs(5);
+/// Number of times in a row that it must be missing: clients survive a restart.
+const MISSED: usize = 2;
 /// Port of MooseFS's metadata server for chunk servers.
 const CHUNK_SERVERS: u16 = 9420;
 
 /// The file system of a storage area that cvc has deployed, or whose operations are counted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct UsedFileSystem {
     /// Name of the area.
     area: String,
@@ -26,6 +34,8 @@ pub struct UsedFileSystem {
     deployment: Option<Deployment>,
     /// Addresses of the hosts that store the file system's data, by host.
     addresses: BTreeMap<String, Vec<String>>,
+    /// Whether the metadata server is gone, so that each access to files takes until the client's time limit.
+    lost: Arc<AtomicBool>,
 }
 
 /// A reading of a file system's operation counters.
@@ -60,7 +70,34 @@ impl UsedFileSystem {
             counts: area.count_operations,
             deployment: area.deploy.clone(),
             addresses: addresses.collect(),
+            lost: Arc::default(),
         })
+    }
+
+    /// Returns whether the metadata server was found to be gone.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the metadata server is gone, and describes the problem. Never returns if the file system has no such server.
+    pub async fn wait_lost(&self, crew: &Crew) -> String {
+        let has_server = (self.deployment.as_ref()).is_some_and(|of| !of.metadata.is_empty());
+        if !has_server {
+            return std::future::pending().await;
+        }
+        let mut missed = 0;
+        loop {
+            tokio::time::sleep(WATCH).await;
+            match self.server_problem(crew).await {
+                Some(problem) if self.is_lost() => {
+                    missed += 1;
+                    if missed == MISSED {
+                        return problem;
+                    }
+                }
+                _ => missed = 0,
+            }
+        }
     }
 
     /// Describes a problem of the servers: fewer are running than the campaign file names. `None` if there is no problem.
@@ -82,7 +119,10 @@ impl UsedFileSystem {
             self.area,
             deployment.file_system.title()
         );
+        let has_metadata = !deployment.metadata.is_empty();
+        self.lost.store(false, Ordering::Relaxed);
         let silent = |why: &str| {
+            self.lost.store(has_metadata, Ordering::Relaxed);
             Some(format!(
                 "{what} has lost its servers: {asked} does not list any ({why})"
             ))

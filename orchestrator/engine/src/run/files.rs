@@ -70,6 +70,9 @@ pub(crate) async fn files(
     patterns: &[String],
 ) -> Result<Vec<(String, FileFound)>, RunError> {
     let used = &run.used;
+    if used.has_lost_files() {
+        return Ok(Vec::new());
+    }
     let found = used
         .crew
         .globs(&used.places(), run.work.as_std_path(), patterns, LATER)

@@ -140,6 +140,21 @@ impl AllocatedNodes {
         }
     }
 
+    /// Returns whether the file system of the run's files was found to be gone.
+    pub fn has_lost_files(&self) -> bool {
+        self.file_system
+            .as_ref()
+            .is_some_and(UsedFileSystem::is_lost)
+    }
+
+    /// Waits until the file system of the run's files is gone, and describes the problem.
+    pub async fn wait_lost_files(&self) -> String {
+        match &self.file_system {
+            Some(file_system) => file_system.wait_lost(&self.crew).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Returns whether the run uses a node other than this machine.
     pub fn several(&self) -> bool {
         self.everywhere().len() > 1

@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(of(&give_tree(&at(""), &["odd*"])), Some(0));
         if !nix::unistd::geteuid().is_root() {
             use std::os::unix::fs::PermissionsExt;
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).expect("changes");
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o0)).expect("changes");
             assert_eq!(of(&give(&file)), Some(DENIED));
             std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o500))
                 .expect("changes");
