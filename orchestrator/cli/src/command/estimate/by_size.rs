@@ -1,6 +1,5 @@
 //! Times of phases without a run, from the time of a call by its size and the number of processes that call at the same time.
 
-use super::storage::{MeasuredStorage, on_line};
 use cvc_core::units::MIB;
 use cvc_model::io_phase::CallLaw;
 use cvc_trace::phases::{AccessKind, IoModel, PhaseFamily, PhaseOp};
@@ -28,29 +27,26 @@ impl SizeLaw {
 }
 
 /// The laws of a place (site, library, storage area).
+#[derive(Default)]
 pub struct SizeLaws(Vec<SizeLaw>);
 
 impl SizeLaws {
-    /// Fits a law for each kind of call and number of processes that was measured with two or more sizes.
-    pub fn of(measured: &[&MeasuredStorage]) -> Self {
-        let mut laws = Vec::new();
-        for storage in measured {
-            for kind in AccessKind::ALL {
-                for op in ["write", "read"] {
-                    let points = storage.call_times(kind, op);
-                    let law = CallLaw::fit(&points).ok().map(|law| SizeLaw {
-                        kind,
-                        op: op.to_owned(),
-                        processes: storage.processes,
-                        per_call_s: law.per_call_s,
-                        per_mib_s: law.per_unit_s,
-                        correlation: law.correlation,
-                    });
-                    laws.extend(law);
-                }
-            }
-        }
-        Self(laws)
+    /// Fits a law to pairs of size, MiB, and seconds; with fewer than two sizes there is none.
+    pub fn add(&mut self, kind: AccessKind, op: &str, processes: u32, points: &[(f64, f64)]) {
+        let law = CallLaw::fit(points).ok().map(|law| SizeLaw {
+            kind,
+            op: op.to_owned(),
+            processes,
+            per_call_s: law.per_call_s,
+            per_mib_s: law.per_unit_s,
+            correlation: law.correlation,
+        });
+        self.0.extend(law);
+    }
+
+    /// Returns whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns the seconds of a call of `mib` by each of `processes`: between measured numbers interpolated, beyond them that of the nearest number.
@@ -99,6 +95,19 @@ impl SizeLaws {
     }
 }
 
+/// Interpolates the value at `x` linearly in logarithms; beyond the given points returns the value of the nearest one.
+pub fn on_line(mut points: Vec<(f64, f64)>, x: f64) -> Option<f64> {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (first, last) = (points.first()?, points.last()?);
+    let x = x.clamp(first.0, last.0);
+    let (low, high) = points.windows(2).find_map(|pair| match pair {
+        [a, b] if x <= b.0 => Some((*a, *b)),
+        _ => None,
+    })?;
+    let part = (x / low.0).ln() / (high.0 / low.0).ln();
+    Some(low.1 * (high.1 / low.1).powf(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +136,14 @@ mod tests {
         let reads = SizeLaws(vec![law(4, 0.01)]).phase_s(&model, &model.phases[1]);
         assert_eq!(reads, None);
         assert_eq!(SizeLaws(vec![law(4, 0.01)]).used(&model).len(), 1);
+    }
+
+    #[test]
+    fn values_between_points_are_on_a_line_of_logarithms_and_beyond_them_those_of_the_ends() {
+        let points = vec![(1000.0, 100.0), (10.0, 10.0)];
+        let at = |x| on_line(points.clone(), x).map(|y| (y * 1e6).round() / 1e6);
+        assert_eq!(at(100.0), Some(31.622_777));
+        assert_eq!((at(1.0), at(1e6)), (Some(10.0), Some(100.0)));
+        assert_eq!(on_line(Vec::new(), 1.0), None);
     }
 }

@@ -115,8 +115,8 @@ fn replayed(
     })?;
     if let Some(profile) = &profile {
         for row in &mut rows {
-            let measured = profile.at(row, args.sync);
-            row.take_by_size(model, &measured);
+            let laws = profile.laws(row, args.sync);
+            row.take_by_size(model, &laws);
         }
     }
     let found = EstimateOutput::of(model, &whole, (args, mapping), rows);

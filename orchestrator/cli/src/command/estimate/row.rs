@@ -3,7 +3,6 @@
 use super::{
     by_size::{SizeLaw, SizeLaws},
     ior::IorTimes,
-    storage::MeasuredStorage,
 };
 use cvc_core::units::{MIB, dollars};
 use cvc_model::io_phase::{error_on_time_pct, time_s};
@@ -280,8 +279,7 @@ impl Row {
     }
 
     /// Adds the times from measured storage, by size of calls.
-    pub fn take_by_size(&mut self, model: &IoModel, measured: &[&MeasuredStorage]) {
-        let laws = SizeLaws::of(measured);
+    pub fn take_by_size(&mut self, model: &IoModel, laws: &SizeLaws) {
         let mut all = Some(0.0);
         for phase in &mut self.phases {
             let family = model.phases.iter().find(|f| f.first == phase.first);
@@ -292,7 +290,7 @@ impl Row {
         self.laws = laws.used(model);
         self.by_size_s = all.filter(|_| !self.phases.is_empty());
         if self.by_size_s.is_none() && self.io.is_some() {
-            let problem = match measured.is_empty() {
+            let problem = match laws.is_empty() {
                 true => "this place was not measured; `cvc estimate --measure` does it",
                 false => "not every kind of call was measured with two sizes",
             };

@@ -1,6 +1,7 @@
 //! Storage profiles: bandwidths of storage, measured once and saved with their date, so that later models are estimated without a run.
 
 use super::{
+    by_size::{SizeLaws, on_line},
     place::{RunEnd, TrialPlace, TrialRuns},
     row::{CLASS, DeviceRate, PhaseTime, Printed, ReplayTime, Row},
 };
@@ -38,12 +39,12 @@ pub struct StorageProfile {
 
 /// Measurements of a storage area with an MPI library on one date.
 #[derive(Serialize, Deserialize)]
-pub struct MeasuredStorage {
+struct MeasuredStorage {
     site: String,
     mpi: String,
     storage: String,
     mapping: String,
-    pub processes: u32,
+    processes: u32,
     /// Whether the times include flushing the written data to disk.
     sync: bool,
     date: String,
@@ -101,14 +102,12 @@ impl StorageProfile {
         Ok(profile)
     }
 
-    /// Returns the measurements at a place (site, library, storage area).
-    pub fn at(&self, row: &Row, sync: bool) -> Vec<&MeasuredStorage> {
+    /// Returns the times of calls at a place (site, library, storage area).
+    pub fn laws(&self, row: &Row, sync: bool) -> SizeLaws {
+        let place = (&row.site, &row.mpi, &row.storage);
         let all = self.measured.iter();
-        all.filter(|of| {
-            (&of.site, &of.mpi, &of.storage) == (&row.site, &row.mpi, &row.storage)
-                && of.sync == sync
-        })
-        .collect()
+        let here = all.filter(|of| (&of.site, &of.mpi, &of.storage) == place && of.sync == sync);
+        size_laws(here)
     }
 
     fn add(&mut self, new: MeasuredStorage) {
@@ -154,7 +153,7 @@ impl MeasuredStorage {
     }
 
     /// Returns pairs of the size of a call, MiB, and its time, seconds.
-    pub fn call_times(&self, kind: AccessKind, op: &str) -> Vec<(f64, f64)> {
+    fn call_times(&self, kind: AccessKind, op: &str) -> Vec<(f64, f64)> {
         let rates = self.rates.iter();
         let of_kind = rates.filter(|rate| rate.kind == kind && rate.op == op);
         let time = |rate: &MeasuredRate| {
@@ -172,19 +171,6 @@ impl MeasuredStorage {
         let points = of_kind.map(|rate| (rate.request_bytes as f64, rate.mib_s));
         on_line(points.collect(), request_bytes)
     }
-}
-
-/// Interpolates the value at `x` linearly in logarithms; beyond the given points returns the value of the nearest one.
-pub fn on_line(mut points: Vec<(f64, f64)>, x: f64) -> Option<f64> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (first, last) = (points.first()?, points.last()?);
-    let x = x.clamp(first.0, last.0);
-    let (low, high) = points.windows(2).find_map(|pair| match pair {
-        [a, b] if x <= b.0 => Some((*a, *b)),
-        _ => None,
-    })?;
-    let part = (x / low.0).ln() / (high.0 / low.0).ln();
-    Some(low.1 * (high.1 / low.1).powf(part))
 }
 
 /// Measures the storage at each place of a campaign (site, library, storage area), and saves the results.
@@ -301,8 +287,21 @@ fn row(
         measured_on: measured.iter().map(|of| of.date.clone()).min(),
         ..Row::of(&first.site, &first.mpi, &first.storage)
     };
-    row.take_by_size(model, measured);
+    row.take_by_size(model, &size_laws(measured.iter().copied()));
     Some(row)
+}
+
+/// Returns the time of each kind of call by its size.
+fn size_laws<'m>(measured: impl Iterator<Item = &'m MeasuredStorage>) -> SizeLaws {
+    let mut laws = SizeLaws::default();
+    for of in measured {
+        for kind in AccessKind::ALL {
+            for op in ["write", "read"] {
+                laws.add(kind, op, of.processes, &of.call_times(kind, op));
+            }
+        }
+    }
+    laws
 }
 
 /// Returns the measurement with the number of processes that is closest.
@@ -372,19 +371,5 @@ fn remark_on_ends(measured: &[&MeasuredStorage], request: f64, remarks: &mut BTr
         remarks.insert(format!(
             "requests were measured from {low} to {high}; others are taken as those at the end"
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::on_line;
-
-    #[test]
-    fn values_between_points_are_on_a_line_of_logarithms_and_beyond_them_those_of_the_ends() {
-        let points = vec![(1000.0, 100.0), (10.0, 10.0)];
-        let at = |x| on_line(points.clone(), x).map(|y| (y * 1e6).round() / 1e6);
-        assert_eq!(at(100.0), Some(31.622_777));
-        assert_eq!((at(1.0), at(1e6)), (Some(10.0), Some(100.0)));
-        assert_eq!(on_line(Vec::new(), 1.0), None);
     }
 }
