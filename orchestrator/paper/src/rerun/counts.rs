@@ -2,7 +2,7 @@
 //! differ, so the counts are shown side by side; [claims](super::claims) judge them.
 
 use super::{
-    definition::{FromCell, PrintUnit, RerunValue, RowValue},
+    definition::{CountsDefinition, FromCell, PrintUnit, RerunValue, RowValue},
     runs::{CampaignMeasurements, MeasuredPoint},
     select::{Images, RowCells, resolve},
 };
@@ -10,39 +10,6 @@ use crate::paper::{Kind, Paper, PrintedTable};
 use cvc_model::metadata::{Layout, MetadataSetting, known::KnownFileSystem};
 use cvc_show::{Block, Cell, Column, Table};
 use indexmap::{IndexMap, IndexSet};
-use serde::Deserialize;
-
-/// Counts by kind, as printed and as measured.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CountsDefinition {
-    /// Name in links and files.
-    pub id: String,
-    /// Heading.
-    pub title: String,
-    /// The printed table.
-    pub table: String,
-    /// Its column with the counts.
-    pub column: String,
-    /// Columns whose cells distinguish settings of the printed counts.
-    pub series: Vec<String>,
-    /// The kind in records for a printed row.
-    pub kind: FromCell,
-    /// The level of `factor` for a printed row.
-    pub level: FromCell,
-    /// The compared factor.
-    pub factor: String,
-    /// The factor whose levels were measured in place of the paper's, such as `storage`.
-    pub by: String,
-    /// Name of the records.
-    pub record: String,
-    /// Known file system whose totals are shown for the measured numbers of clients and checkpoints, if `factor` is `layout`.
-    #[serde(default)]
-    pub law: Option<String>,
-    /// Levels of `by` that have no runs, each with the reason.
-    #[serde(default)]
-    pub not_measured: IndexMap<String, String>,
-}
 
 /// Clients and checkpoints of a point.
 type Setting = (u64, u64);

@@ -1,6 +1,5 @@
 //! `measured.toml` in the folder of a paper: the campaigns that rerun its tables, and the runs and records for each cell.
 
-use super::counts::CountsDefinition;
 use crate::paper::{CellValues, Test, UnmeasuredReason, check_test};
 use cvc_core::source::{SourceError, SourceErrors, SourceText, suggestion};
 use indexmap::IndexMap;
@@ -85,6 +84,38 @@ pub struct RunSide {
     /// Whether the number of a point is the coefficient of variation of its runs, in percent, instead of their mean.
     #[serde(default)]
     pub scatter: bool,
+}
+
+/// Counts by kind, as printed and as measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CountsDefinition {
+    /// Name in links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// The printed table.
+    pub table: String,
+    /// Its column with the counts.
+    pub column: String,
+    /// Columns whose cells distinguish settings of the printed counts.
+    pub series: Vec<String>,
+    /// The kind in records for a printed row.
+    pub kind: FromCell,
+    /// The level of `factor` for a printed row.
+    pub level: FromCell,
+    /// The compared factor.
+    pub factor: String,
+    /// The factor whose levels were measured in place of the paper's, such as `storage`.
+    pub by: String,
+    /// Name of the records.
+    pub record: String,
+    /// Known file system whose totals are shown for the measured numbers of clients and checkpoints, if `factor` is `layout`.
+    #[serde(default)]
+    pub law: Option<String>,
+    /// Levels of `by` that have no runs, each with the reason.
+    #[serde(default)]
+    pub not_measured: IndexMap<String, String>,
 }
 
 /// A campaign file.
