@@ -66,7 +66,7 @@ macro_rules! factors {
                     needs: Checkpoints,
                     digest: PointUnlessNeutral,
                 }
-                /// Whose threads write with `strategy = "thread"`. Default: `process`.
+                /// Whose threads write with `thread`, `staggered`. Default: `process`.
                 #[serde(skip_serializing_if = "crate::strategy::CheckpointWriters::is_neutral", default)]
                 Writers writers: $crate::strategy::CheckpointWriters {
                     level: $crate::strategy::CheckpointWriters = |_| $crate::strategy::CheckpointWriters::Process,

@@ -148,6 +148,7 @@ const SAID: [(&str, &str, &[&str]); 35] = [
         &["ratio of independent repeats"],
     ),
     ("advice/page.rs", "95 %", &["mean of repeats"]),
+    ("command/advise.rs", "95 %", &["mean of repeats"]),
     ("holdout/gate.rs", "within their 95 % interval", PREDICTED),
     ("predict/show.rs", "\"95 % interval\"", PREDICTED),
     ("predict/show.rs", "not calibrated at 95 %", &[]),

@@ -483,6 +483,7 @@ pub struct Io {
     /// Regular expression with one group: the number of writing processes, if the program prints it.
     pub writers: Option<String>,
     /// Regular expression with one group: a setting that the program says had no effect, with the reason. The run fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<String>,
 }
 

@@ -132,7 +132,7 @@ fn reason(rest: &str) -> (ExcludedBy, String) {
 #[case::no_such_way(
     "app = 'kernel-front'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'application'\nstrategy = 'swap'",
     ExcludedBy::Combination,
-    "kernel-front does not write its checkpoints with strategy = \"swap\"; it has sync, thread, iwrite"
+    "kernel-front does not write its checkpoints with strategy = \"swap\"; it has sync, thread, staggered, iwrite"
 )]
 #[case::no_way(
     "app = 'kernel-amr'\nclass = 'S'\nprocesses = 2\ncheckpointer = 'application'\nstrategy = 'thread'",
