@@ -27,10 +27,10 @@ pub struct PhasesArgs {
     /// Logs (RANK.mpi-io), a trace, images, a run's directory, a campaign or a model; several for --at; observations for --predict
     #[arg(value_name = "PATH", required_unless_present_any = ["tracer", "predict"])]
     pub paths: Vec<Utf8PathBuf>,
-    /// The traced run of a campaign whose identifier begins like this
+    /// Traced run of a campaign, by prefix of its identifier
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
-    /// Model the predicted checkpoint of this setting, as `cvc predict --at` reads it
+    /// Model the predicted checkpoint of this setting (see `cvc predict --at`)
     #[arg(long, value_name = "SETTING", conflicts_with_all = ["ticks", "gap", "at", "run"])]
     pub predict: Option<String>,
     #[command(flatten)]
@@ -96,10 +96,10 @@ pub struct EstimateArgs {
     pub sync: bool,
     #[command(flatten)]
     pub options: ReplayArgs,
-    /// Computing time relative to the traced run, on all sites or on one; repeatable [default: 1]
+    /// Computing time relative to the traced run; repeatable [default: 1]
     #[arg(long, value_name = "[SITE=]FACTOR", value_parser = site_factor)]
     pub compute: Vec<(Option<String>, f64)>,
-    /// Hourly node price of a site, instead of the campaign file's; repeatable
+    /// Hourly node price of a site; repeatable
     #[arg(long, value_name = "SITE=USD", value_parser = site_price)]
     pub price: Vec<(String, f64)>,
     /// Hourly price of all nodes, where a site has none
@@ -111,7 +111,7 @@ pub struct EstimateArgs {
     /// Interpolate from measured storage in FILE, without a run
     #[arg(long, value_name = "FILE")]
     pub from: Option<Utf8PathBuf>,
-    /// Compare with the times of calls by size, from measured storage in FILE
+    /// Compare with times by request size, from measured storage
     #[arg(long, value_name = "FILE", conflicts_with_all = ["measure", "from"])]
     pub by_size: Option<Utf8PathBuf>,
     /// IOR to compare with, repeatable for several MPI libraries [default: `ior` on the site's PATH]

@@ -197,7 +197,7 @@ pub struct StrategyArgs {
     /// Program time without checkpoints and failures
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "24h")]
     pub work: f64,
-    /// Share of time for checkpoints, without failures: number, interval and waste by the thesis's rule
+    /// Share of time for checkpoints, by the thesis's rule
     #[arg(long, value_name = "SHARE", value_parser = part)]
     pub overhead: Option<f64>,
     /// Program time between checkpoints [default: best]

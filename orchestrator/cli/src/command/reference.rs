@@ -108,7 +108,7 @@ fn section(command: &Command, called: &str, text: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     text.push_str(&format!(
-        "\n## `cvc {called}`\n\n{}\n\n```text\n{usage}\n```\n",
+        "\n## `cvc {called}`\n\n{}\n\n`{usage}`\n",
         about(command)
     ));
     let common = common();
