@@ -106,7 +106,12 @@ fn about(command: &Command) -> String {
 
 fn section(command: &Command, called: &str, text: &mut String) {
     let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ");
+    let usage: Vec<&str> = usage
+        .trim_start_matches("Usage: ")
+        .lines()
+        .map(str::trim)
+        .collect();
+    let usage = usage.join("`, `");
     text.push_str(&format!(
         "\n## `cvc {called}`\n\n{}\n\n`{usage}`\n",
         about(command)
