@@ -26,7 +26,6 @@
 )]
 
 #[path = "../../image/tests/it/common/mod.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
 mod common;
 #[path = "../tests/it/process.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]

@@ -20,7 +20,6 @@
 )]
 
 #[path = "../tests/it/common/mod.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
 mod common;
 
 use common::{Area, Kind, child, file, header_page, parent};

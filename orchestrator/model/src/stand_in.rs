@@ -14,6 +14,7 @@ pub fn is_alike(data_ratio: f64) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::print_stderr, reason = "tests tell what they measure")]
 mod tests {
     use super::{LARGEST_DATA_RATIO, is_alike};
     use crate::nas::Problem;

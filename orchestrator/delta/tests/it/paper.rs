@@ -18,12 +18,8 @@ fn front() -> Matrix {
     let mut states: Vec<Vec<usize>> = Vec::new();
     for t in 0..STATES {
         if t > 0 {
-            for block in (t - 1) * STEP..(t * STEP).min(DOMAIN) {
-                content[block] = t;
-            }
-            for block in &mut content[DOMAIN..] {
-                *block = t;
-            }
+            content[((t - 1) * STEP).min(DOMAIN)..(t * STEP).min(DOMAIN)].fill(t);
+            content[DOMAIN..].fill(t);
         }
         states.push(content.clone());
     }

@@ -288,6 +288,7 @@ fn fit_at(
 }
 
 #[cfg(test)]
+#[expect(clippy::print_stdout, reason = "tests tell what they measure")]
 mod tests {
     use super::{ChangedPair, ChangedVolume, VolumeCurve, VolumeForm};
     use crate::stats::LEVEL;

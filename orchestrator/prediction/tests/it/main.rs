@@ -1,5 +1,7 @@
 //! Tests of predictions.
 
+#![expect(clippy::print_stdout, reason = "tests tell what they measure")]
+
 mod common;
 mod delta;
 mod gzip;
