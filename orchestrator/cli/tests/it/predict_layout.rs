@@ -210,9 +210,12 @@ fn stripes_files_and_dmtcp_are_in_the_answer() {
     assert_eq!(rename["count"], 137);
     assert_eq!(dmtcp["copied_behind"], 24);
     let shown = text(&asked(&more));
-    assert!(shown.contains("exceeds the limit of files"), "{shown}");
     assert!(
-        shown.contains("With node-local storage and background copies"),
+        shown.contains("log, per-process exceed the limit of files"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("With node-local storage and one archive per node"),
         "{shown}"
     );
 }
@@ -263,10 +266,7 @@ fn a_measured_bandwidth_is_that_of_the_processes_of_a_node() {
     let answer = json(&without_rate);
     assert_eq!(answer["rates"]["operations_s"], 750.0);
     let sentence = answer["sentence"].as_str().expect("a sentence");
-    assert!(
-        sentence.contains("exceeds the limit of files"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("exceed the limit of files"), "{sentence}");
     std::fs::write(&path, "{\"schema\":1}").expect("a file");
     let message = refused(&[&base[..], &["--measured", measured]].concat());
     assert!(

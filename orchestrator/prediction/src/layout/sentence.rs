@@ -60,8 +60,10 @@ pub(super) fn sentence(question: &LayoutQuestion, layouts: &[LayoutForecast]) ->
         })
         .map(|of| of.layout.word())
         .collect();
-    if !beyond.is_empty() {
-        text += &format!("; {} exceeds the limit of files", beyond.join(", "));
+    match beyond[..] {
+        [] => {}
+        [one] => text += &format!("; {one} exceeds the limit of files"),
+        _ => text += &format!("; {} exceed the limit of files", beyond.join(", ")),
     }
     text
 }

@@ -224,7 +224,7 @@ fn what_the_server_cannot_bear_and_too_many_files_are_said() {
     assert!(
         answer
             .sentence
-            .ends_with("per-process exceeds the limit of files"),
+            .ends_with("log, per-process exceed the limit of files"),
         "{}",
         answer.sentence
     );
