@@ -91,7 +91,10 @@ mod tests {
 
     #[test]
     fn groups_have_all_nodes_once_and_none_has_a_node_alone() {
-        assert_eq!(parity_groups(4, 4), Ok(Vec::from([0..4])));
+        assert_eq!(
+            parity_groups(4, 4),
+            Ok(vec![std::ops::Range { start: 0, end: 4 }])
+        );
         assert_eq!(parity_groups(6, 4), Ok(vec![0..4, 4..6]));
         assert_eq!(parity_groups(5, 4), Err(NoGroups::OneAlone));
         assert_eq!(parity_groups(3, 4), Err(NoGroups::TooFew));
