@@ -21,6 +21,7 @@ mod name;
 mod owner;
 mod owner_sums;
 mod plain;
+mod planned;
 mod reader;
 mod source;
 mod structural;
@@ -48,6 +49,7 @@ pub use listing::write_listing;
 pub use model::{Family, Format, Image, Region};
 pub use name::Name;
 pub use owner_sums::{OwnerBytes, OwnerSums, OwnerZone, Part};
+pub use planned::PlannedImage;
 pub use reader::{ReadOptions, is_complete, read_image, read_image_with};
 pub use tree::{
     FoundImages, ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, find_images, read_tree,

@@ -4,6 +4,7 @@ use crate::predict::{Forecasts, PredictError, Prediction};
 use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
 use cvc_core::units::MIB;
+use cvc_image::PlannedImage;
 use cvc_model::stored::FileGroup;
 use std::collections::BTreeMap;
 
@@ -14,20 +15,11 @@ const HINT: &str =
 /// Maximum bytes of one area; larger data are divided.
 const MAX_AREA: u64 = 1 << 30;
 
-/// A predicted image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PredictedImage {
-    /// Bytes of data of each area, in the order of the file, without headers.
-    Plain(Vec<u64>),
-    /// Bytes of the compressed file.
-    Gzip(u64),
-}
-
 /// The images of all processes, by rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedImages {
     /// The images.
-    pub images: Vec<PredictedImage>,
+    pub images: Vec<PlannedImage>,
     /// Notes about the assumptions.
     pub notes: Vec<String>,
 }
@@ -83,10 +75,10 @@ pub fn planned_images(forecasts: &Forecasts) -> Result<PlannedImages, PredictErr
         }
     }
     let image = |group: &FileGroup| match is_compressed {
-        true => PredictedImage::Gzip(bytes(group.size.value)),
-        false => PredictedImage::Plain(areas(forecasts, group)),
+        true => PlannedImage::Gzip(bytes(group.size.value)),
+        false => PlannedImage::Plain(areas(forecasts, group)),
     };
-    let mut left: BTreeMap<(u32, bool), (u32, PredictedImage)> = forecasts
+    let mut left: BTreeMap<(u32, bool), (u32, PlannedImage)> = forecasts
         .files
         .iter()
         .map(|group| {

@@ -11,13 +11,13 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::units::{counted, duration, size};
 use cvc_engine::{kernels, tracer::MPI_IO_LOGS};
-use cvc_prediction::images::{PredictedImage, planned_images};
+use cvc_prediction::images::planned_images;
 use cvc_session::campaigns::campaign_dir;
 use cvc_show::{Blocks, Table, phases_page};
 use cvc_trace::phases::{
-    IoFile, IoModel, Marks, PhaseError, PhaseFamily, PlannedImage, ReplayOptions, ScaledPhase,
-    Separation, checkpoint_model, io_model, planned_checkpoint, replay_program, scaled,
-    scaled_phases, trace_model,
+    IoFile, IoModel, Marks, PhaseError, PhaseFamily, ReplayOptions, ScaledPhase, Separation,
+    checkpoint_model, io_model, planned_checkpoint, replay_program, scaled, scaled_phases,
+    trace_model,
 };
 use std::fs;
 
@@ -111,12 +111,7 @@ pub fn phases(args: &PhasesArgs) -> Result<ExitStatus, Failure> {
 fn predicted(args: &PhasesArgs, setting: &str) -> Result<IoModel, Failure> {
     let (forecasts, warnings) = forecast_of(setting, &args.paths, &args.place.campaigns)?;
     let planned = planned_images(&forecasts)?;
-    let image = |image: PredictedImage| match image {
-        PredictedImage::Plain(areas) => PlannedImage::Plain(areas),
-        PredictedImage::Gzip(bytes) => PlannedImage::Gzip(bytes),
-    };
-    let images: Vec<PlannedImage> = planned.images.into_iter().map(image).collect();
-    let mut model = planned_checkpoint(&images).map_err(failed)?;
+    let mut model = planned_checkpoint(&planned.images).map_err(failed)?;
     model.nodes = forecasts.question.setting.mapping.nodes();
     model
         .remarks

@@ -3,7 +3,8 @@
 use crate::predict::forecast;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::quantity::Quantity;
-use cvc_prediction::images::{PredictedImage, planned_images};
+use cvc_image::PlannedImage;
+use cvc_prediction::images::planned_images;
 use cvc_prediction::predict::{
     KnownNames, Observation, Question, ScheduleBudget, from_images, parse, to_csv,
 };
@@ -55,7 +56,7 @@ fn the_areas_of_predicted_images_add_up_to_the_files() {
     let mib = f64::from(1 << 20);
     let size = |zone: Quantity| forecasts.first(zone).expect("a forecast").estimate.value * mib;
     let file = forecasts.files[0].size.value * mib;
-    let PredictedImage::Plain(areas) = &planned.images[0] else {
+    let PlannedImage::Plain(areas) = &planned.images[0] else {
         panic!("not compressed");
     };
     let all: u64 = areas.iter().map(|bytes| bytes + 4096).sum();
@@ -83,7 +84,7 @@ fn the_areas_of_predicted_images_add_up_to_the_files() {
     );
     match planned_images(&compressed) {
         Ok(planned) => {
-            assert!(matches!(planned.images[0], PredictedImage::Gzip(bytes) if bytes > 0))
+            assert!(matches!(planned.images[0], PlannedImage::Gzip(bytes) if bytes > 0))
         }
         Err(reason) => assert!(reason.to_string().contains("not predicted: ")),
     }

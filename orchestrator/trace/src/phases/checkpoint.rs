@@ -7,7 +7,7 @@ use super::{
     merge::model_of,
     model::{IoModel, Marks},
 };
-use cvc_image::{Family, Image, ReadOptions, read_image_with};
+use cvc_image::{Family, Image, PlannedImage, ReadOptions, read_image_with};
 use std::path::Path;
 
 /// Length of each header in an image, bytes: there are two for the file, one for each area, and one at the end.
@@ -40,15 +40,6 @@ pub fn checkpoint_model(images: &[impl AsRef<Path>]) -> Result<IoModel, PhaseErr
         logs,
         "made from images of DMTCP, not from a trace: there are no times; each image, also of a launcher, has a separate process",
     )
-}
-
-/// An image that does not exist yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlannedImage {
-    /// Bytes of data of each area, in the order of the file, without headers.
-    Plain(Vec<u64>),
-    /// Bytes of the file, compressed by gzip.
-    Gzip(u64),
 }
 
 /// Returns the model of a checkpoint that writes these images, one for each process.

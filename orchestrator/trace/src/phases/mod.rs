@@ -28,7 +28,7 @@ mod scale;
 mod storage;
 
 pub use calls::{CallKind, TracedCall, traced_calls};
-pub use checkpoint::{PlannedImage, checkpoint_model, planned_checkpoint};
+pub use checkpoint::{checkpoint_model, planned_checkpoint};
 pub use events::trace_model;
 pub use log::PhaseError;
 pub use merge::{Separation, io_model};

@@ -1,9 +1,9 @@
 //! Models of I/O from sources other than the tracer `trace-mpi-io`.
 
-use cvc_image::{ReadOptions, read_image_with};
+use cvc_image::{PlannedImage, ReadOptions, read_image_with};
 use cvc_trace::phases::{
-    IoModel, Marks, PhaseOp, PlannedImage, ReplayOptions, checkpoint_model, planned_checkpoint,
-    replay_program, trace_model,
+    IoModel, Marks, PhaseOp, ReplayOptions, checkpoint_model, planned_checkpoint, replay_program,
+    trace_model,
 };
 use flate2::read::GzDecoder;
 use std::{fs, io::Read, path::Path};

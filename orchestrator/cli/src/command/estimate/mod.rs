@@ -246,8 +246,6 @@ impl EstimateOutput {
             for phase in &mut row.phases {
                 phase.compare(model, row.device);
             }
-        }
-        for row in &mut rows {
             whole.complete(row);
         }
         let by_time = match rows.iter().any(|row| row.run.is_some()) {
